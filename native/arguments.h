@@ -1,0 +1,82 @@
+// What enters the kernels: plain pointers and sizes, checked by bindings.cpp.
+//
+// T is float or double, I is int32_t or int64_t. Dense matrices are row-major with rows of `width`
+// elements. This header is shared by translation units compiled for different processors, so it
+// holds data only: an inline function here could be compiled for the newest of them and then be
+// linked into code meant for the oldest.
+#pragma once
+
+#include <cstdint>
+
+namespace graphconv {
+
+// Rows of a sparse matrix; row i holds entries begin[i] .. end[i], sorted by column.
+template <class T, class I>
+struct Rows {
+    const I* begin;          // (n_rows,)
+    const I* end;            // (n_rows,)
+    const I* indices;        // (n_entries,) column of each entry
+    const T* values;         // (n_entries,) or null: all ones
+    std::int64_t n_rows;
+    std::int64_t n_entries;  // length of the long arrays, which may hold more than these rows
+};
+
+// Which elements are dropped; n_keys = 0 means none.
+struct Dropout {
+    const std::uint64_t* keys;    // (n_keys,) one for each of n_keys equal blocks of columns
+    int n_keys;
+    std::uint32_t threshold;      // 1 .. 65535: kept if 16 bits of the hash are below it
+    const std::int64_t* row_ids;  // (n_rows,) or null: 0, 1, ...
+};
+
+template <class T, class I>
+struct Propagate {
+    Rows<T, I> rows;
+    const T* dense;         // (n_columns, width)
+    const T* row_scale;     // (n_rows,) or null
+    const T* column_scale;  // (n_columns,) or null
+    T* out;                 // (n_rows, width)
+    std::int64_t n_columns;
+    std::int64_t width;
+    T self_weight;
+};
+
+template <class T, class I>
+struct FeatureProduct {
+    Rows<T, I> rows;
+    Dropout dropout;
+    const T* dense;  // weight (n_columns, width); transposed: (n_rows, width)
+    T* out;          // (n_rows, width); transposed: (n_columns, width)
+    std::int64_t n_columns;
+    std::int64_t width;
+};
+
+template <class T>
+struct DropoutDense {
+    Dropout dropout;
+    const T* dense;     // (n_rows, width)
+    const T* gradient;  // (n_rows, width); null in the forward direction
+    T* out;             // (n_rows, width)
+    std::int64_t n_rows;
+    std::int64_t width;
+    bool relu;
+};
+
+// The kernels of one processor variant for one pair of types.
+template <class T, class I>
+struct Kernels {
+    void (*propagate)(const Propagate<T, I>&);
+    void (*feature_product)(const FeatureProduct<T, I>&);
+    void (*feature_product_transposed)(const FeatureProduct<T, I>&);
+    void (*dropout_dense)(const DropoutDense<T>&);
+};
+
+struct Variant {
+    const char* name;
+    Kernels<float, std::int32_t> f32_i32;
+    Kernels<float, std::int64_t> f32_i64;
+    Kernels<double, std::int32_t> f64_i32;
+    Kernels<double, std::int64_t> f64_i64;
+};
+
+}  // namespace graphconv

@@ -1,0 +1,99 @@
+#include "arrays.h"
+
+namespace graphconv {
+namespace {
+
+Kind kind_of(const Py_buffer& view) {
+    const char* format = view.format;
+    if (format == nullptr || format[0] == '\0' || format[1] != '\0') return Kind::other;
+    switch (format[0]) {
+        case 'f': return Kind::float32;
+        case 'd': return Kind::float64;
+        case 'i':
+        case 'l':
+        case 'q': return view.itemsize == 4 ? Kind::int32 : Kind::int64;
+        default: return Kind::other;
+    }
+}
+
+std::string shape(const Py_buffer& view) {
+    std::string text = "(";
+    for (int k = 0; k < view.ndim; ++k) {
+        text += (k ? ", " : "") + std::to_string(view.shape[k]);
+    }
+    return text + (view.ndim == 1 ? ",)" : ")");
+}
+
+PyObject* numpy(const char* attribute) {
+    return nb::getattr(nb::module_::import_("numpy"), attribute).release().ptr();
+}
+
+[[noreturn]] void fail(nb::exception_type type, const std::string& message) {
+    throw nb::builtin_exception(type, message.c_str());
+}
+
+}  // namespace
+
+const char* name(Kind kind) {
+    switch (kind) {
+        case Kind::float32: return "float32";
+        case Kind::float64: return "float64";
+        case Kind::int32: return "int32";
+        case Kind::int64: return "int64";
+        default: return "another type";
+    }
+}
+
+Array::Array(nb::handle source, const char* name, bool optional) : name_(name) {
+    view_.obj = nullptr;
+    if (optional && source.is_none()) return;
+    if (!PyObject_CheckBuffer(source.ptr())) {
+        fail(nb::exception_type::type_error,
+             std::string(name) + " must be a numpy array, got " + nb::inst_name(source).c_str());
+    }
+    if (PyObject_GetBuffer(source.ptr(), &view_, PyBUF_ND | PyBUF_FORMAT) != 0) {
+        PyErr_Clear();
+        view_.obj = nullptr;
+        fail(nb::exception_type::value_error, std::string(name) + " must be C-contiguous numbers");
+    }
+    kind_ = kind_of(view_);
+}
+
+Array::~Array() {
+    if (view_.obj != nullptr) PyBuffer_Release(&view_);
+}
+
+void Array::require_kind(Kind kind, const char* why) const {
+    if (none() || kind_ == kind) return;
+    fail(nb::exception_type::type_error, std::string(name_) + " must be " + name(kind) + why +
+                                             ", got " + name(kind_) + " (format '" +
+                                             (view_.format ? view_.format : "") + "')");
+}
+
+void Array::require_matrix() const {
+    if (n_dimensions() == 2) return;
+    fail(nb::exception_type::value_error,
+         std::string(name_) + " must have two dimensions, got shape " + shape(view_));
+}
+
+void Array::require_vector(std::int64_t expected, const char* of) const {
+    if (none() || (n_dimensions() == 1 && (expected < 0 || size(0) == expected))) return;
+    fail(nb::exception_type::value_error,
+         std::string(name_) + " must have shape (" +
+             (expected < 0 ? std::string("n") : std::to_string(expected)) + ",)" + of +
+             ", got shape " + shape(view_));
+}
+
+nb::object new_matrix(std::int64_t n_rows, std::int64_t n_columns, Kind kind) {
+    // Never released: a static object would be, after the interpreter is gone.
+    static PyObject* const empty = numpy("empty");
+    static PyObject* const float32 = numpy("float32");
+    static PyObject* const float64 = numpy("float64");
+    nb::object dimensions = nb::make_tuple(n_rows, n_columns);
+    PyObject* arguments[] = {dimensions.ptr(), kind == Kind::float32 ? float32 : float64};
+    nb::object matrix = nb::steal(PyObject_Vectorcall(empty, arguments, 2, nullptr));
+    if (!matrix.is_valid()) throw nb::python_error();
+    return matrix;
+}
+
+}  // namespace graphconv

@@ -1,0 +1,75 @@
+// How the rows of a call are shared out among threads.
+#pragma once
+
+#include <cstdint>
+
+#include "arguments.h"
+#include "pool.h"
+#include "simd.h"
+
+namespace graphconv {
+namespace GRAPHCONV_VARIANT {
+
+// Handing work to a sleeping thread costs 5 to 20 microseconds, so a call with less work than this
+// stays on the calling thread. In element operations, of which a core does a few in a nanosecond.
+constexpr std::int64_t kWorthThreads = 400000;
+// Small enough that a helper which loses its core holds up little, and enough of them to share.
+constexpr std::int64_t kChunkWork = 100000;
+constexpr int kMaxChunks = 256;
+
+// Consecutive rows of about equal work each.
+struct Chunks {
+    std::int64_t bounds[kMaxChunks + 1];
+    int n;
+};
+
+template <class T, class I>
+GRAPHCONV_INLINE std::int64_t count_entries(const Rows<T, I>& rows) {
+    std::int64_t n_entries = 0;
+    for (std::int64_t i = 0; i < rows.n_rows; ++i) n_entries += rows.end[i] - rows.begin[i];
+    return n_entries;
+}
+
+// Cuts the rows so that each chunk holds about its share of entries, a row itself counting as one.
+template <class T, class I>
+void cut(const Rows<T, I>& rows, std::int64_t n_entries, int n_chunks, Chunks& chunks) {
+    const std::int64_t total = n_entries + rows.n_rows;
+    std::int64_t done = 0;
+    chunks.n = 0;
+    chunks.bounds[0] = 0;
+    for (std::int64_t i = 0; i < rows.n_rows && chunks.n < n_chunks - 1; ++i) {
+        done += rows.end[i] - rows.begin[i] + 1;
+        if (done * n_chunks >= total * (chunks.n + 1)) chunks.bounds[++chunks.n] = i + 1;
+    }
+    if (chunks.bounds[chunks.n] < rows.n_rows) chunks.bounds[++chunks.n] = rows.n_rows;
+}
+
+// Calls body.rows(first, last) over all rows, on several threads if that pays. Each row is worked
+// on by one thread in one way, so the result does not depend on how the rows are shared out.
+template <class Body, class T, class I>
+void share_rows(const Rows<T, I>& rows, std::int64_t width, const Body& body) {
+    if (threads() > 1) {
+        const std::int64_t n_entries = count_entries(rows);
+        const std::int64_t work = (n_entries + rows.n_rows) * (width + 4);
+        if (work >= kWorthThreads) {
+            struct Shared {
+                const Body& body;
+                Chunks chunks;
+            } shared{body, {}};
+            const std::int64_t wanted = work / kChunkWork;
+            cut(rows, n_entries, wanted < kMaxChunks ? int(wanted) : kMaxChunks, shared.chunks);
+            parallel_for(
+                shared.chunks.n,
+                [](void* context, int chunk) {
+                    Shared& s = *static_cast<Shared*>(context);
+                    s.body.rows(s.chunks.bounds[chunk], s.chunks.bounds[chunk + 1]);
+                },
+                &shared);
+            return;
+        }
+    }
+    body.rows(0, rows.n_rows);
+}
+
+}  // namespace GRAPHCONV_VARIANT
+}  // namespace graphconv

@@ -1,0 +1,94 @@
+// Weighted sums over neighbours, and products of sparse rows with a dense matrix.
+#pragma once
+
+#include "arguments.h"
+#include "chunks.h"
+#include "simd.h"
+
+namespace graphconv {
+namespace GRAPHCONV_VARIANT {
+
+// A dense matrix past this size is fetched ahead of use: it does not stay in the second cache level.
+constexpr std::int64_t kCachedBytes = 1 << 18;
+constexpr std::int64_t kAhead = 16;  // entries between a prefetch and its use
+
+// out[i] = row_scale[i] * (sum_e values[e] * column_scale[j_e] * dense[j_e]
+//                          + self_weight * column_scale[i] * dense[i])
+//
+// rows         n_rows rows of a sparse matrix with columns j_e in 0 .. n_columns
+// dense        (n_columns, width)
+// row_scale    (n_rows,) or null
+// column_scale (n_columns,) or null
+// out          (n_rows, width), every element written
+//
+// Cost: entries * width multiply-adds. Moves entries * (index + value + width elements) if dense
+// does not fit a cache, plus n_rows * width elements written.
+template <class T, class I>
+struct PropagateRows {
+    const Propagate<T, I>& a;
+    bool far;
+
+    void rows(std::int64_t first, std::int64_t last) const {
+        // In blocks, so that a row cut into several tiles finds its entries in the first cache level.
+        for (std::int64_t row = first; row < last; row += 64) {
+            const std::int64_t end = row + 64 < last ? row + 64 : last;
+            for_each_tile<T>(a.width, [&](auto shape, std::int64_t column, std::int64_t last_pack) {
+                using Tile = typename decltype(shape)::Tile;
+                far ? tile<Tile, true>(row, end, column, last_pack)
+                    : tile<Tile, false>(row, end, column, last_pack);
+            });
+        }
+    }
+
+    template <class Tile, bool Far>
+    void tile(std::int64_t first_row, std::int64_t last_row, std::int64_t column,
+              std::int64_t last) const {
+        const T* dense = a.dense + column;
+        const I* indices = a.rows.indices;
+        const T* values = a.rows.values;
+        const T* column_scale = a.column_scale;
+        const std::int64_t width = a.width;
+        const std::int64_t final_entry = a.rows.n_entries - 1;
+        for (std::int64_t i = first_row; i < last_row; ++i) {
+            Tile sum, row;
+            sum.clear();
+            const std::int64_t end = a.rows.end[i];
+            for (std::int64_t e = a.rows.begin[i]; e < end; ++e) {
+                const std::int64_t j = indices[e];
+                if (Far) {
+                    const std::int64_t ahead = e + kAhead < final_entry ? e + kAhead : final_entry;
+                    const T* target = dense + indices[ahead] * width;
+                    for (int k = 0; k < Tile::kElements; k += 64 / int(sizeof(T))) {
+                        GRAPHCONV_PREFETCH(target + k);
+                    }
+                    GRAPHCONV_PREFETCH(target + Tile::kElements - 1);
+                }
+                row.load(dense + j * width, last);
+                if (values != nullptr || column_scale != nullptr) {
+                    T factor = values != nullptr ? values[e] : T(1);
+                    if (column_scale != nullptr) factor *= column_scale[j];
+                    row.scale(factor);
+                }
+                sum.add(row);
+            }
+            if (a.self_weight != 0 && i < a.n_columns) {
+                row.load(dense + i * width, last);
+                T factor = a.self_weight;
+                if (column_scale != nullptr) factor *= column_scale[i];
+                sum.add_scaled(factor, row);
+            }
+            if (a.row_scale != nullptr) sum.scale(a.row_scale[i]);
+            sum.store(a.out + i * width + column, last);
+        }
+    }
+};
+
+template <class T, class I>
+void propagate(const Propagate<T, I>& a) {
+    const bool far = a.n_columns * a.width * std::int64_t(sizeof(T)) > kCachedBytes;
+    const PropagateRows<T, I> body{a, far};
+    share_rows(a.rows, a.width, body);
+}
+
+}  // namespace GRAPHCONV_VARIANT
+}  // namespace graphconv

@@ -1,0 +1,149 @@
+// Groups of elements that live in registers, and how a row of any width is cut into them.
+//
+// Arithmetic is a multiplication and an addition, never fused (the build forbids contraction), and
+// every element of a result is summed in one order whatever the width and the registers. So the
+// kernels give the same bits on every processor, and a replica gives the bits of its single run.
+//
+// GRAPHCONV_VARIANT is the namespace of the processor variant that is being compiled.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__GNUC__)
+#define GRAPHCONV_INLINE inline __attribute__((always_inline))
+#define GRAPHCONV_LAMBDA __attribute__((always_inline))
+#define GRAPHCONV_PREFETCH(address) __builtin_prefetch(address)
+#else
+#define GRAPHCONV_INLINE inline
+#define GRAPHCONV_LAMBDA
+#define GRAPHCONV_PREFETCH(address) static_cast<void>(address)
+#endif
+
+namespace graphconv {
+namespace GRAPHCONV_VARIANT {
+
+#if defined(__AVX512F__)
+constexpr int kRegisterBytes = 64;
+#elif defined(__AVX__)
+constexpr int kRegisterBytes = 32;
+#else
+constexpr int kRegisterBytes = 16;
+#endif
+
+// L elements in as few registers as hold them; L = 1 is a scalar.
+template <class T, int L>
+struct Pack {
+#if defined(__GNUC__)
+    static constexpr int kBytes =
+        L * int(sizeof(T)) < kRegisterBytes ? L * int(sizeof(T)) : kRegisterBytes;
+    typedef T Vector __attribute__((vector_size(kBytes)));
+#else
+    static constexpr int kBytes = sizeof(T);
+    typedef T Vector;
+#endif
+    static constexpr int kPieces = L * int(sizeof(T)) / kBytes;
+    static constexpr int kLanes = L / kPieces;
+    Vector v[kPieces];
+
+    GRAPHCONV_INLINE void clear() {
+        for (int k = 0; k < kPieces; ++k) v[k] = Vector{};
+    }
+    GRAPHCONV_INLINE void load(const T* from) {
+        for (int k = 0; k < kPieces; ++k) std::memcpy(&v[k], from + k * kLanes, kBytes);
+    }
+    GRAPHCONV_INLINE void store(T* to) const {
+        for (int k = 0; k < kPieces; ++k) std::memcpy(to + k * kLanes, &v[k], kBytes);
+    }
+    GRAPHCONV_INLINE void add(const Pack& other) {
+        for (int k = 0; k < kPieces; ++k) v[k] += other.v[k];
+    }
+    GRAPHCONV_INLINE void scale(T factor) {
+        for (int k = 0; k < kPieces; ++k) v[k] *= factor;
+    }
+};
+
+template <class T>
+struct Pack<T, 1> {
+    T v;
+    GRAPHCONV_INLINE void clear() { v = 0; }
+    GRAPHCONV_INLINE void load(const T* from) { v = *from; }
+    GRAPHCONV_INLINE void store(T* to) const { *to = v; }
+    GRAPHCONV_INLINE void add(const Pack& other) { v += other.v; }
+    GRAPHCONV_INLINE void scale(T factor) { v *= factor; }
+};
+
+// N packs of a row. The last begins `last` elements after the first and may overlap its neighbour:
+// five to seven columns are two packs of four. Overlapping elements hold equal values, and stores
+// come after all loads, so nothing is added twice.
+template <class T, int L, int N>
+struct Tile {
+    static constexpr int kElements = L * N;
+    Pack<T, L> p[N];
+
+    static GRAPHCONV_INLINE std::int64_t offset(int k, std::int64_t last) {
+        return k == N - 1 ? last : k * L;
+    }
+    GRAPHCONV_INLINE void clear() {
+        for (int k = 0; k < N; ++k) p[k].clear();
+    }
+    GRAPHCONV_INLINE void load(const T* from, std::int64_t last) {
+        for (int k = 0; k < N; ++k) p[k].load(from + offset(k, last));
+    }
+    GRAPHCONV_INLINE void store(T* to, std::int64_t last) const {
+        for (int k = 0; k < N; ++k) p[k].store(to + offset(k, last));
+    }
+    GRAPHCONV_INLINE void add(const Tile& other) {
+        for (int k = 0; k < N; ++k) p[k].add(other.p[k]);
+    }
+    GRAPHCONV_INLINE void scale(T factor) {
+        for (int k = 0; k < N; ++k) p[k].scale(factor);
+    }
+    GRAPHCONV_INLINE void add_scaled(T factor, Tile other) {
+        other.scale(factor);
+        add(other);
+    }
+};
+
+template <class T, int L, int N>
+struct Shape {
+    using Tile = GRAPHCONV_VARIANT::Tile<T, L, N>;
+};
+
+// Cuts `width` columns into tiles and calls body(shape, first column, last) for each. Packs are
+// of eight elements and a tile has at most eight of them (four of doubles, which take two registers
+// each); a rest of a pack is served by an overlapping one within the last tile.
+template <class T, class Body>
+GRAPHCONV_INLINE void for_each_tile(std::int64_t width, Body body) {
+    if (width < 8) {
+        switch (width) {
+            case 0: return;
+            case 1: return body(Shape<T, 1, 1>{}, 0, 0);
+            case 2: return body(Shape<T, 1, 2>{}, 0, 1);
+            case 3: return body(Shape<T, 1, 3>{}, 0, 2);
+            case 4: return body(Shape<T, 4, 1>{}, 0, 0);
+            default: return body(Shape<T, 4, 2>{}, 0, width - 4);
+        }
+    }
+    const int widest = sizeof(T) == 4 ? 8 : 4;
+    std::int64_t first = 0;
+    for (std::int64_t packs = (width + 7) / 8; packs > 0;) {
+        const bool partial = width % 8 != 0;
+        // The overlapping pack needs its neighbour in the same tile.
+        auto fits = [&](int n) { return packs >= n && !(partial && packs == n + 1); };
+        const int n = widest == 8 && fits(8) ? 8 : fits(4) ? 4 : fits(3) ? 3 : fits(2) ? 2 : 1;
+        const std::int64_t last = (packs == n ? width - first : n * 8) - 8;
+        switch (n) {
+            case 8: body(Shape<T, 8, sizeof(T) == 4 ? 8 : 4>{}, first, last); break;
+            case 4: body(Shape<T, 8, 4>{}, first, last); break;
+            case 3: body(Shape<T, 8, 3>{}, first, last); break;
+            case 2: body(Shape<T, 8, 2>{}, first, last); break;
+            default: body(Shape<T, 8, 1>{}, first, last); break;
+        }
+        first += n * 8;
+        packs -= n;
+    }
+}
+
+}  // namespace GRAPHCONV_VARIANT
+}  // namespace graphconv

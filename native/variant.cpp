@@ -1,0 +1,28 @@
+// All kernels for one processor variant. Compiled once for each, with GRAPHCONV_VARIANT naming it
+// and the compiler allowed its instructions; dispatch.cpp picks one at run time.
+#include "arguments.h"
+#include "dense.h"
+#include "features.h"
+#include "propagate.h"
+
+#define GRAPHCONV_QUOTE(name) #name
+#define GRAPHCONV_NAME(name) GRAPHCONV_QUOTE(name)
+
+namespace graphconv {
+namespace GRAPHCONV_VARIANT {
+
+template <class T, class I>
+constexpr Kernels<T, I> kernels() {
+    return {propagate<T, I>, feature_product<T, I>, feature_product_transposed<T, I>,
+            dropout_dense<T>};
+}
+
+extern const Variant variant;
+const Variant variant{GRAPHCONV_NAME(GRAPHCONV_VARIANT),
+                      kernels<float, std::int32_t>(),
+                      kernels<float, std::int64_t>(),
+                      kernels<double, std::int32_t>(),
+                      kernels<double, std::int64_t>()};
+
+}  // namespace GRAPHCONV_VARIANT
+}  // namespace graphconv

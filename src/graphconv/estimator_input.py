@@ -1,0 +1,175 @@
+"""What an estimator is given, made into a Graph: the `fit` door of the checks on data."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+
+from graphconv.graph import Graph, encode_labels, symmetrise
+from graphconv.model import hash_key
+from graphconv.scaling import fit_scaler
+from graphconv.splits import hold_out_validation
+
+
+def seeds_of(random_state: Any, n: int) -> list[int]:
+    """Seeds of n replicas; the first of many is the one of a single run."""
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise ValueError(f"ensemble must be a number of models, at least 1, got {n!r}")
+    if isinstance(random_state, int | np.integer):
+        first = int(random_state)
+    else:
+        first = int(check_random_state(random_state).randint(2**31))
+    return [first + replica for replica in range(n)]
+
+
+def encode_targets(y: Any) -> tuple[npt.NDArray[np.int64], tuple[Any, ...] | None]:
+    """Labels of any type as class numbers, or an indicator matrix as it is."""
+    if y is None:
+        raise ValueError("y must hold the labels, -1 or missing where unknown, requires y to be passed, but the target y is None")
+    if sp.issparse(y):
+        y = y.toarray()
+    array = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
+    if array.ndim == 2 and array.shape[1] == 1:
+        from sklearn.exceptions import DataConversionWarning
+
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected",
+            DataConversionWarning,
+            stacklevel=3,
+        )
+        array = array.ravel()
+    if array.ndim == 2:
+        return _check_indicator(array), None
+    if array.ndim != 1:
+        raise ValueError(f"y must be one label a node, or a 0/1 matrix, got shape {array.shape}")
+    if array.dtype.kind == "f" and np.isinf(array).any():
+        raise ValueError("Input y contains infinity or a value too large for a label")
+    codes, names = encode_labels(array)
+    known = array[codes >= 0]
+    if len(known):
+        if array.dtype.kind == "O" and len({isinstance(name, str) for name in names}) > 1:
+            raise ValueError("labels in y must be all text or all numbers, got a mixture")
+        check_classification_targets(np.array(known.tolist()))
+    return codes, names
+
+
+def _check_indicator(array: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    numbers = array.astype(np.float64)
+    numbers[np.isnan(numbers).all(axis=1)] = -1
+    if not np.isin(numbers, (-1, 0, 1)).all():
+        raise ValueError("a label matrix must hold 0 and 1, or -1 throughout an unlabelled row")
+    return numbers.astype(np.int64)
+
+
+def graph_from_arrays(
+    X: Any,
+    labels: npt.NDArray[np.int64] | None,
+    class_names: tuple[Any, ...] | None,
+    adjacency: Any,
+    directed: bool,
+    n_neighbors: int,
+) -> Graph:
+    """A Graph of the arrays; a graph of nearest neighbours where there is no adjacency."""
+    if X is None and adjacency is None:
+        raise ValueError("fit must get features X, an adjacency or both, got neither")
+    if adjacency is None:
+        adjacency = neighbour_graph(X, n_neighbors)
+        directed = False
+    else:
+        adjacency = sp.csr_array(adjacency)
+        if not directed and adjacency.shape[0] == adjacency.shape[1]:
+            adjacency = symmetrise(adjacency)
+    return Graph(
+        adjacency, features=X, labels=labels, class_names=class_names, directed=directed
+    )
+
+
+def neighbour_graph(X: Any, n_neighbors: int) -> sp.csr_array:
+    """Every row joined to its nearest neighbours, in both directions."""
+    n_rows = X.shape[0]
+    n_neighbors = min(_check_n_neighbors(n_neighbors), n_rows - 1)
+    if n_neighbors < 1:
+        return sp.csr_array((n_rows, n_rows))
+    scaled = fit_scaler(_as_float32(X)).transform(_as_float32(X))
+    links = NearestNeighbors(n_neighbors=n_neighbors).fit(scaled).kneighbors_graph()
+    return symmetrise(sp.csr_array(links))
+
+
+def attach_to_neighbours(graph: Graph, X: Any, n_neighbors: int) -> Graph:
+    """The training graph with new rows that look at their nearest training rows.
+
+    The training rows don't look back, so a new row's label depends on no other new row.
+    """
+    features = graph.features
+    scaler = fit_scaler(features)
+    n_neighbors = min(_check_n_neighbors(n_neighbors), graph.n_nodes)
+    search = NearestNeighbors(n_neighbors=n_neighbors).fit(scaler.transform(features))
+    links = sp.csr_array(search.kneighbors_graph(scaler.transform(_as_float32(X))))
+    n_new = X.shape[0]
+    stack = sp.vstack if sp.issparse(features) or sp.issparse(X) else np.vstack
+    return Graph(
+        sp.block_array(
+            [[graph.adjacency, None], [links, sp.csr_array((n_new, n_new))]], format="csr"
+        ),
+        features=stack([features, _as_float32(X)]),
+        directed=True,
+    )
+
+
+def _as_float32(X: Any) -> Any:
+    return sp.csr_array(X, dtype=np.float32) if sp.issparse(X) else np.asarray(X, np.float32)
+
+
+def _check_n_neighbors(n_neighbors: int) -> int:
+    if not isinstance(n_neighbors, int | np.integer) or n_neighbors < 1:
+        raise ValueError(f"n_neighbors must be at least 1, got {n_neighbors!r}")
+    return int(n_neighbors)
+
+
+def check_trainable(graph: Graph) -> None:
+    """Refuse a graph that nothing can be learned from; warn where something cannot be."""
+    train = graph.labels[graph.train_index]
+    if len(train) == 0:
+        raise ValueError(
+            f"at least one node must be labelled for training, got none of {graph.n_nodes}"
+        )
+    if graph.is_multilabel:
+        return
+    present = np.unique(train)
+    if len(present) < 2:
+        name = graph.class_names[int(present[0])]
+        raise ValueError(
+            f"training nodes must have at least two classes, got one class only: {name!r}"
+        )
+    seen_later = np.unique(
+        graph.labels[np.concatenate([graph.validation_index, graph.test_index])]
+    )
+    missing = np.setdiff1d(seen_later, present)
+    if len(missing):
+        names = ", ".join(repr(graph.class_names[int(number)]) for number in missing[:5])
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        warnings.warn(
+            f"no training node has class {names}{more}, which validation or test nodes have: "
+            "it cannot be predicted",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def hold_out(graph: Graph, fraction: float, seed: int) -> Graph:
+    """The graph with a share of its training nodes set aside for validation."""
+    if not isinstance(fraction, int | float) or not 0 <= fraction < 1:
+        raise ValueError(f"validation_fraction must be at least 0 and below 1, got {fraction!r}")
+    if fraction == 0:
+        return graph
+    rng = np.random.default_rng(hash_key(seed, 1))
+    train, validation = hold_out_validation(graph.labels, graph.train_index, fraction, rng)
+    return replace(graph, train_index=train, validation_index=validation)

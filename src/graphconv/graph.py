@@ -1,0 +1,446 @@
+"""Graph: the one checked type that all data passes through.
+
+Arrays enter, a frozen and validated `Graph` leaves. Every check on data lives here, so nothing
+further down the line looks at it again: adjacency is a canonical CSR matrix with finite, positive
+weights, features are finite float32, labels are class numbers with -1 for "unknown".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+Duplicates = Literal["sum", "collapse"]
+SelfLoops = Literal["keep", "drop"]
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float32]
+Features = sp.csr_array | FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph:
+    """A graph with what is known about its nodes, validated once and never changed.
+
+    Parameters
+    ----------
+    adjacency : sparse or dense array of shape (n_nodes, n_nodes)
+        Entry (i, j) is the weight of the edge from i to j; 1 everywhere means unweighted. Must be
+        symmetric unless `directed`; `adjacency_from_edges` and `symmetrise` make it so.
+    features : sparse or dense array of shape (n_nodes, n_features), optional
+        None means featureless: every node is described by its identity alone.
+    labels : array of shape (n_nodes,) or (n_nodes, n_classes), optional
+        Class numbers, -1 where unknown; or, for several labels a node, a 0/1 indicator matrix
+        whose unknown rows are all -1. `encode_labels` makes either from labels of any type.
+    class_names : sequence, optional
+        What each class is called. Default: the class numbers.
+    node_ids : sequence, optional
+        A unique name for each node, of any hashable kind. Default: 0 .. n_nodes - 1.
+    train_index, validation_index, test_index : arrays of node positions, optional
+        Disjoint. Without `train_index` every labelled node outside the other two is for training.
+    feature_names : sequence of str, optional
+    directed : bool
+        Keep the direction of edges instead of requiring symmetry.
+    name : str
+
+    Examples
+    --------
+    >>> from graphconv import Graph
+    >>> path = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], labels=[0, -1, 1])
+    >>> path
+    Graph('graph': 3 nodes, 2 edges, no features, 2 classes, 2 labelled)
+    >>> path.train_index
+    array([0, 2])
+    """
+
+    adjacency: sp.csr_array
+    features: Features | None = None
+    labels: npt.NDArray[np.int64] | None = None
+    class_names: tuple[Hashable, ...] | None = None
+    node_ids: npt.NDArray[Any] | None = None
+    train_index: IntArray | None = None
+    validation_index: IntArray | None = None
+    test_index: IntArray | None = None
+    feature_names: tuple[str, ...] | None = None
+    directed: bool = False
+    name: str = "graph"
+
+    def __post_init__(self) -> None:
+        def fix(field: str, value: object) -> None:
+            object.__setattr__(self, field, value)
+
+        adjacency = _check_adjacency(self.adjacency, self.directed)
+        n_nodes = adjacency.shape[0]
+        fix("adjacency", adjacency)
+        if self.features is not None:
+            fix("features", _check_features(self.features, n_nodes))
+        labels = self.labels
+        labels = np.full(n_nodes, -1) if labels is None else _check_labels(labels, n_nodes)
+        fix("labels", _frozen(labels))
+        fix("class_names", _check_class_names(self.class_names, labels))
+        fix("node_ids", _check_node_ids(self.node_ids, n_nodes))
+        if self.feature_names is not None:
+            fix("feature_names", tuple(str(name) for name in self.feature_names))
+            if len(self.feature_names) != self.n_features:
+                raise ValueError(
+                    f"feature_names must hold one name a feature ({self.n_features}), "
+                    f"got {len(self.feature_names)}"
+                )
+        self._fix_splits()
+
+    def _fix_splits(self) -> None:
+        taken = np.zeros(self.n_nodes, dtype=bool)
+        known = self.is_labelled
+        for field in ("validation_index", "test_index", "train_index"):
+            index = getattr(self, field)
+            if index is None:
+                free = known & ~taken if field == "train_index" else np.zeros_like(known)
+                index = np.flatnonzero(free)
+            index = _check_index(index, self.n_nodes, field)
+            if taken[index].any():
+                raise ValueError(
+                    f"train, validation and test nodes must be disjoint, but node "
+                    f"{self.node_ids[index[taken[index]][0]]!r} of {field} is in another too"
+                )
+            if not known[index].all():
+                raise ValueError(
+                    f"{field} must hold labelled nodes only, but node "
+                    f"{self.node_ids[index[~known[index]][0]]!r} has no label"
+                )
+            taken[index] = True
+            object.__setattr__(self, field, _frozen(index))
+
+    @property
+    def n_nodes(self) -> int:
+        return int(self.adjacency.shape[0])
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges: pairs of nodes where undirected, a self-loop counting once."""
+        if self.directed:
+            return int(self.adjacency.nnz)
+        n_loops = self.n_self_loops
+        return int((self.adjacency.nnz - n_loops) // 2 + n_loops)
+
+    @property
+    def n_self_loops(self) -> int:
+        return int(np.count_nonzero(self.adjacency.diagonal()))
+
+    @property
+    def n_isolated(self) -> int:
+        """Number of nodes with no neighbour but, perhaps, themselves."""
+        links = np.diff(self.adjacency.indptr) - (self.adjacency.diagonal() != 0)
+        if self.directed:
+            incoming = np.bincount(self.adjacency.indices, minlength=self.n_nodes)
+            links = links + incoming - (self.adjacency.diagonal() != 0)
+        return int(np.count_nonzero(links == 0))
+
+    @property
+    def n_features(self) -> int:
+        """Width of the feature matrix; the number of nodes where the graph is featureless."""
+        return self.n_nodes if self.features is None else int(self.features.shape[1])
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.class_names)
+
+    @property
+    def is_weighted(self) -> bool:
+        return bool((self.adjacency.data != 1).any())
+
+    @property
+    def is_multilabel(self) -> bool:
+        return self.labels.ndim == 2
+
+    @property
+    def is_labelled(self) -> npt.NDArray[np.bool_]:
+        """Mask of the nodes whose label is known."""
+        known: npt.NDArray[np.bool_] = (
+            self.labels[:, 0] >= 0 if self.is_multilabel else self.labels >= 0
+        )
+        return known
+
+    def with_split(
+        self, train: npt.ArrayLike, validation: npt.ArrayLike = (), test: npt.ArrayLike = ()
+    ) -> Graph:
+        """The same graph with other train, validation and test nodes."""
+        return replace(
+            self,
+            train_index=np.asarray(train, dtype=np.int64),
+            validation_index=np.asarray(validation, dtype=np.int64),
+            test_index=np.asarray(test, dtype=np.int64),
+        )
+
+    def __repr__(self) -> str:
+        features = "no features" if self.features is None else f"{self.n_features} features"
+        kind = "directed " if self.directed else ""
+        return (
+            f"Graph({self.name!r}: {self.n_nodes} nodes, {self.n_edges} {kind}edges, {features}, "
+            f"{self.n_classes} classes, {int(self.is_labelled.sum())} labelled)"
+        )
+
+
+def adjacency_from_edges(
+    source: npt.ArrayLike,
+    target: npt.ArrayLike,
+    weight: npt.ArrayLike | None = None,
+    *,
+    n_nodes: int,
+    directed: bool = False,
+    duplicates: Duplicates | None = None,
+    self_loops: SelfLoops = "keep",
+) -> sp.csr_array:
+    """Canonical adjacency matrix of a list of edges between node positions.
+
+    Parameters
+    ----------
+    source, target : integer arrays of shape (n_edges,)
+    weight : array of shape (n_edges,), optional
+    n_nodes : int
+    directed : bool
+        False makes the matrix symmetric: an edge and its reverse are one edge, which carries the
+        larger of their two weights.
+    duplicates : {"sum", "collapse"}, optional
+        What becomes of a (source, target) pair that is listed more than once: its weights are
+        added, or the largest one is kept. Default: "sum" with weights, "collapse" without.
+    self_loops : {"keep", "drop"}
+
+    Examples
+    --------
+    >>> from graphconv.graph import adjacency_from_edges
+    >>> adjacency_from_edges([0, 1], [1, 2], n_nodes=3).toarray()
+    array([[0., 1., 0.],
+           [1., 0., 1.],
+           [0., 1., 0.]], dtype=float32)
+    """
+    source, target = np.asarray(source, dtype=np.int64), np.asarray(target, dtype=np.int64)
+    weighted = weight is not None
+    values = np.ones(len(source)) if weight is None else np.asarray(weight, dtype=np.float64)
+    if not len(source) == len(target) == len(values):
+        raise ValueError(
+            "source, target and weight must have one entry an edge, got lengths "
+            f"{len(source)}, {len(target)} and {len(values)}"
+        )
+    for side, ends in (("source", source), ("target", target)):
+        if len(ends) and (ends.min() < 0 or ends.max() >= n_nodes):
+            wrong = ends[(ends < 0) | (ends >= n_nodes)][0]
+            raise ValueError(f"{side} must be a node position 0..{n_nodes - 1}, got {wrong}")
+    if self_loops == "drop":
+        keep = source != target
+        source, target, values = source[keep], target[keep], values[keep]
+    if duplicates is None:
+        duplicates = "sum" if weighted else "collapse"
+    if duplicates == "collapse":
+        source, target, values = _largest_of_each_pair(source, target, values)
+    # The constructor adds up what is left of duplicates.
+    matrix = sp.coo_array((values, (source, target)), shape=(n_nodes, n_nodes)).tocsr()
+    matrix = matrix.astype(np.float32)
+    return matrix if directed else symmetrise(matrix)
+
+
+def symmetrise(adjacency: sp.csr_array) -> sp.csr_array:
+    """Make every edge go both ways; where both directions exist the larger weight counts.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from graphconv.graph import symmetrise
+    >>> symmetrise(sp.csr_array([[0, 3], [2, 0]])).toarray()
+    array([[0, 3],
+           [3, 0]])
+    """
+    return sp.csr_array(adjacency.maximum(adjacency.T))
+
+
+def encode_labels(
+    values: Sequence[Any] | npt.NDArray[Any],
+) -> tuple[IntArray, tuple[Hashable, ...]]:
+    """Class numbers and class names of labels of any type; missing ones and -1 become -1.
+
+    Missing are None, NaN, pandas' NA and empty strings. Classes are numbered in sorted order,
+    numbers before text.
+
+    Examples
+    --------
+    >>> from graphconv.graph import encode_labels
+    >>> encode_labels(["spam", None, "ham"])
+    (array([ 1, -1,  0]), ('ham', 'spam'))
+    """
+    # One pass over plain Python objects treats pandas, numpy and lists alike.
+    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+    known = [not _is_missing(value) for value in plain]
+    distinct = {value for value, is_known in zip(plain, known, strict=True) if is_known}
+    names = sorted(distinct, key=_label_order)
+    number = {name: position for position, name in enumerate(names)}
+    codes = [
+        number[value] if is_known else -1 for value, is_known in zip(plain, known, strict=True)
+    ]
+    return np.array(codes, dtype=np.int64), tuple(names)
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return True
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return bool(value != value or value == -1)
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
+def _label_order(value: Any) -> tuple[int, Any]:
+    is_number = isinstance(value, int | float)
+    return (0, value) if is_number else (1, str(value))
+
+
+def _largest_of_each_pair(
+    source: IntArray, target: IntArray, values: npt.NDArray[np.float64]
+) -> tuple[IntArray, IntArray, npt.NDArray[np.float64]]:
+    order = np.lexsort((-values, target, source))
+    source, target, values = source[order], target[order], values[order]
+    first = np.ones(len(source), dtype=bool)
+    first[1:] = (source[1:] != source[:-1]) | (target[1:] != target[:-1])
+    return source[first], target[first], values[first]
+
+
+def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array = array.view()
+    array.flags.writeable = False
+    return array
+
+
+def _check_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
+    matrix = sp.csr_array(adjacency)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"adjacency must be square, got shape {matrix.shape}")
+    if matrix.dtype.kind == "c":
+        raise ValueError("adjacency weights must be real numbers, got complex ones")
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    weights = matrix.data
+    if weights.dtype.kind == "f" and not np.isfinite(weights).all():
+        raise ValueError(f"edge weights must be finite, got {_entry(matrix, ~np.isfinite(weights))}")
+    if weights.dtype.kind != "b" and (weights < 0).any():
+        raise ValueError(f"edge weights must not be negative, got {_entry(matrix, weights < 0)}")
+    matrix = sp.csr_array(matrix.astype(np.float32))
+    if not np.isfinite(matrix.data).all():
+        wrong = ~np.isfinite(matrix.data)
+        raise ValueError(f"edge weights must fit float32, got {_entry(matrix, wrong)}")
+    if (matrix.data == 0).any():
+        matrix.eliminate_zeros()
+    if not directed and (matrix != matrix.T).nnz:
+        row, column = (int(ends[0]) for ends in (matrix != matrix.T).nonzero())
+        raise ValueError(
+            "adjacency of an undirected graph must be symmetric, but entries "
+            f"({row}, {column}) and ({column}, {row}) differ: use graphconv.symmetrise, "
+            "or directed=True"
+        )
+    return matrix
+
+
+def _entry(matrix: sp.csr_array, wrong: npt.NDArray[np.bool_]) -> str:
+    position = int(np.flatnonzero(wrong)[0])
+    row = int(np.searchsorted(matrix.indptr, position, side="right")) - 1
+    return f"{matrix.data[position]} from node {row} to node {int(matrix.indices[position])}"
+
+
+def _check_features(features: Any, n_nodes: int) -> Features:
+    if sp.issparse(features):
+        matrix: Features = sp.csr_array(features)
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        values = matrix.data
+    else:
+        matrix = np.asarray(features)
+        values = matrix
+    if matrix.ndim != 2 or matrix.shape[0] != n_nodes:
+        raise ValueError(
+            f"features must have one row a node ({n_nodes}), got shape {matrix.shape}"
+        )
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"features must be numbers, got dtype {values.dtype}")
+    with np.errstate(over="ignore"):
+        matrix = matrix.astype(np.float32)
+    values = matrix.data if sp.issparse(matrix) else matrix
+    if not np.isfinite(values).all():
+        if sp.issparse(matrix):
+            matrix = matrix.tocoo()
+            position = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
+            row, column = int(matrix.row[position]), int(matrix.col[position])
+            value = matrix.data[position]
+        else:
+            row, column = (int(ends[0]) for ends in np.nonzero(~np.isfinite(values)))
+            value = values[row, column]
+        raise ValueError(
+            f"features must be finite float32 numbers, got {value} at node {row}, column {column}"
+        )
+    return sp.csr_array(matrix) if sp.issparse(matrix) else np.ascontiguousarray(matrix)
+
+
+def _check_labels(labels: Any, n_nodes: int) -> npt.NDArray[np.int64]:
+    array = np.asarray(labels)
+    if array.ndim not in (1, 2) or len(array) != n_nodes:
+        raise ValueError(f"labels must have one entry a node ({n_nodes}), got shape {array.shape}")
+    if array.dtype.kind not in "iub":
+        raise ValueError(
+            f"labels must be class numbers, -1 where unknown, got dtype {array.dtype}: "
+            "graphconv.encode_labels turns labels of any type into numbers"
+        )
+    array = array.astype(np.int64)
+    if array.size and array.min() < -1:
+        raise ValueError(f"labels must be -1 (unknown) or a class number, got {array.min()}")
+    if array.ndim == 2:
+        unknown = (array == -1).any(axis=1)
+        if (array > 1).any() or (array[unknown] != -1).any():
+            raise ValueError("indicator labels must be 0 or 1, or -1 throughout an unknown row")
+    return array
+
+
+def _check_class_names(
+    class_names: Sequence[Hashable] | None, labels: npt.NDArray[np.int64]
+) -> tuple[Hashable, ...]:
+    needed = labels.shape[1] if labels.ndim == 2 else int(labels.max(initial=-1)) + 1
+    if class_names is None:
+        return tuple(range(needed))
+    names = tuple(n.item() if isinstance(n, np.generic) else n for n in class_names)
+    if len(names) < needed or (labels.ndim == 2 and len(names) != needed):
+        raise ValueError(f"class_names must name all {needed} classes, got {len(names)} names")
+    if len(set(names)) != len(names):
+        raise ValueError("class_names must be distinct")
+    return names
+
+
+def _check_node_ids(node_ids: Any, n_nodes: int) -> npt.NDArray[Any]:
+    if node_ids is None:
+        return _frozen(np.arange(n_nodes))
+    if isinstance(node_ids, np.ndarray) and node_ids.ndim == 1:
+        ids = node_ids
+    else:
+        # Tuples and mixed types stay as they are, one object a node.
+        listed = list(node_ids)
+        ids = np.empty(len(listed), dtype=object)
+        ids[:] = listed
+    if len(ids) != n_nodes:
+        raise ValueError(f"node_ids must have one entry a node ({n_nodes}), got {len(ids)}")
+    seen: set[Hashable] = set()
+    for node_id in ids.tolist():
+        if node_id in seen:
+            raise ValueError(f"node_ids must be unique, but {node_id!r} occurs more than once")
+        seen.add(node_id)
+    return _frozen(ids)
+
+
+def _check_index(index: Any, n_nodes: int, field: str) -> IntArray:
+    array = np.asarray(index)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ValueError(f"{field} must be a list of node positions, got {array.dtype} array")
+    array = array.astype(np.int64)
+    if array.size and (array.min() < 0 or array.max() >= n_nodes):
+        raise ValueError(f"{field} must hold node positions 0..{n_nodes - 1}")
+    if len(np.unique(array)) != len(array):
+        raise ValueError(f"{field} must not name a node twice")
+    return array

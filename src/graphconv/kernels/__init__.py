@@ -1,0 +1,72 @@
+"""Sparse products on plain numpy arrays, in two implementations with one signature.
+
+`native` is C++ and fast, `reference` is scipy and obvious; the tests hold them equal. `select`
+names the one to use, so that which code ran is never a guess.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any, Literal, NamedTuple
+
+import numpy.typing as npt
+
+KernelName = Literal["auto", "native", "reference"]
+
+
+class Csr(NamedTuple):
+    """Rows of a sparse matrix; row i holds the entries begin[i] .. end[i] of the two long arrays.
+
+    Rows need not be adjacent, so choosing some rows, or a leading part of each row, copies nothing.
+    Entries of a row are sorted by column.
+    """
+
+    begin: npt.NDArray[Any]  # (n_rows,) int32 or int64
+    end: npt.NDArray[Any]  # (n_rows,) as begin
+    indices: npt.NDArray[Any]  # (n_entries,) as begin: column of each entry
+    values: npt.NDArray[Any] | None  # (n_entries,) float32 or float64; None: all ones
+
+
+class Dropout(NamedTuple):
+    """Which elements are dropped: a hash of (key, row id, element number) decides.
+
+    Element e of row r is kept if 16 bits of the hash are below `threshold`, and is then multiplied
+    by 65536 / threshold. Nothing is stored: the backward pass works the same bits out again.
+
+    With several keys the F columns of a dense operand are as many blocks of equal width, each
+    dropped out under its own key: replicas of a model that train side by side.
+    """
+
+    keys: tuple[int, ...]  # 64 bits each, made from (seed, epoch, layer)
+    threshold: int  # 1 .. 65536: round(65536 * probability of keeping)
+
+
+def native_missing() -> str | None:
+    """Why the native kernels can't be used, in words; None if they can.
+
+    Examples
+    --------
+    >>> from graphconv import kernels
+    >>> reason = kernels.native_missing()
+    >>> reason is None or isinstance(reason, str)
+    True
+    """
+    try:
+        importlib.import_module("graphconv._native")
+    except ImportError as error:
+        return f"graphconv was installed without its C++ kernels ({error})"
+    return None
+
+
+def select(name: KernelName = "auto") -> ModuleType:
+    """The module of kernels of that name; "auto" is native where it was built, else reference."""
+    if name not in ("auto", "native", "reference"):
+        raise ValueError(f"kernels must be 'auto', 'native' or 'reference', got {name!r}")
+    reason = None if name == "reference" else native_missing()
+    if name == "native" and reason is not None:
+        raise ValueError(f"kernels='native' must be built, but {reason}")
+    use_reference = name == "reference" or reason is not None
+    return importlib.import_module(
+        "graphconv.kernels." + ("reference" if use_reference else "native")
+    )

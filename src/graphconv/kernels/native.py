@@ -1,0 +1,123 @@
+"""The kernels in C++: those of `reference`, with the same signatures, only faster.
+
+They run on several threads where that pays, and give the same bits for any number of them and on
+every processor. Dropped elements are skipped, where the reference multiplies by zero: a weight that
+is infinite or NaN shows only through entries that are kept.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from graphconv import _native
+from graphconv.kernels import Csr, Dropout
+
+Array = npt.NDArray[Any]
+
+
+def propagate(
+    rows: Csr,
+    dense: Array,
+    row_scale: Array | None = None,
+    column_scale: Array | None = None,
+    self_weight: float = 0.0,
+) -> Array:
+    """Weighted sum over neighbours, plus the node itself; see `reference.propagate`."""
+    out: Array = _native.propagate(rows, dense, row_scale, column_scale, self_weight)
+    return out
+
+
+def feature_product(
+    rows: Csr, weight: Array, dropout: Dropout | None = None, row_ids: Array | None = None
+) -> Array:
+    """dropout(X) @ weight; see `reference.feature_product`."""
+    out: Array = _native.feature_product(rows, weight, dropout, row_ids)
+    return out
+
+
+def feature_product_transposed(
+    rows: Csr,
+    dense: Array,
+    n_columns: int,
+    dropout: Dropout | None = None,
+    row_ids: Array | None = None,
+) -> Array:
+    """dropout(X).T @ dense, shape (n_columns, F); see `reference.feature_product_transposed`."""
+    out: Array = _native.feature_product_transposed(rows, dense, n_columns, dropout, row_ids)
+    return out
+
+
+def dropout_dense(
+    dense: Array, dropout: Dropout | None, row_ids: Array | None, relu: bool = False
+) -> Array:
+    """Drop elements of a dense matrix, after a ReLU if asked; see `reference.dropout_dense`."""
+    out: Array = _native.dropout_dense(None, dense, dropout, row_ids, relu)
+    return out
+
+
+def dropout_dense_backward(
+    gradient: Array,
+    dense: Array,
+    dropout: Dropout | None,
+    row_ids: Array | None,
+    relu: bool = False,
+) -> Array:
+    """Gradient of `dropout_dense`; see `reference.dropout_dense_backward`."""
+    out: Array = _native.dropout_dense(gradient, dense, dropout, row_ids, relu)
+    return out
+
+
+def set_threads(n: int) -> None:
+    """Let the kernels use n threads, the calling one included."""
+    _native.set_threads(n)
+
+
+def get_threads() -> int:
+    """How many threads the kernels may use."""
+    n: int = _native.get_threads()
+    return n
+
+
+def variant() -> str:
+    """Which instructions the kernels use: "baseline", "avx2" or "avx512".
+
+    The environment variable GRAPHCONV_SIMD, read once, forces one of them.
+    """
+    name: str = _native.variant()
+    return name
+
+
+def _default_threads() -> int:
+    setting = os.environ.get("GRAPHCONV_THREADS")
+    if setting:
+        if not setting.isdecimal() or not 1 <= int(setting) <= 1024:
+            raise ValueError(f"GRAPHCONV_THREADS must be in 1 .. 1024, got {setting!r}")
+        return int(setting)
+    if hasattr(os, "sched_getaffinity"):
+        n = len(os.sched_getaffinity(0))
+    else:
+        n = os.cpu_count() or 1
+    quota = _cgroup_cpus()
+    return max(1, min(n, 1024) if quota is None else min(n, 1024, math.ceil(quota)))
+
+
+def _cgroup_cpus() -> float | None:
+    """CPUs' worth of time that a container grants; None if it sets no limit."""
+    root = Path("/sys/fs/cgroup")
+    try:
+        if (root / "cpu.max").exists():
+            quota, period = (root / "cpu.max").read_text().split()
+        else:
+            quota = (root / "cpu" / "cpu.cfs_quota_us").read_text()
+            period = (root / "cpu" / "cpu.cfs_period_us").read_text()
+        return int(quota) / int(period) if int(quota) > 0 else None
+    except (OSError, ValueError, ZeroDivisionError):
+        return None  # no such file, or "max"
+
+
+set_threads(_default_threads())

@@ -1,0 +1,150 @@
+"""preset "auto": a handful of settings tried on held-out labels, the best one kept.
+
+A Graph and base settings enter, chosen settings and a sentence that says why leave. The search
+goes one question after the other, each with two to four answers, and moves away from the robust
+answer only for a gain on labels that training did not see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from graphconv.graph import Graph
+from graphconv.scaling import fit_scaler
+from graphconv.settings import Settings
+from graphconv.splits import kfold_splits
+
+Score = Callable[[Graph, Settings, list[int]], tuple[float, float]]
+
+# Enough validation nodes to compare settings by; fewer are pooled over folds.
+ENOUGH_VALIDATION = 200
+N_FOLDS = 3
+# Past this many entries of features and adjacency only the propagation rule is tried.
+LARGE = 5_000_000
+
+_QUESTIONS: dict[str, list[dict[str, Any]]] = {
+    "propagation": [
+        {"propagation": "renormalised"},
+        {"propagation": "none"},
+        {"propagation": "first-order"},
+        {"propagation": "chebyshev", "chebyshev_order": 2},
+    ],
+    "scaling": [{"scaling": "l2"}, {"scaling": "standard"}, {"scaling": "row"}],
+    "regularisation": [
+        {"dropout": 0.8, "weight_decay": 5e-3},
+        {"dropout": 0.5, "weight_decay": 5e-4},
+        {"dropout": 0.2, "weight_decay": 5e-5},
+    ],
+    "depth": [{"hidden": (64,)}, {"hidden": (64, 64)}],
+}
+_IN_WORDS = {
+    "renormalised": "graph convolution",
+    "none": "no graph (multi-layer perceptron)",
+    "first-order": "first-order rule (own and neighbours' features apart)",
+    "chebyshev": "Chebyshev filter",
+}
+
+
+def choose_settings(
+    graph: Graph, base: Settings, fixed: set[str], seed: int, score: Score
+) -> tuple[Settings, str]:
+    """The best of a handful of settings by validation accuracy.
+
+    Parameters
+    ----------
+    graph : Graph
+        With validation nodes, or labelled nodes enough to set some aside.
+    base : Settings
+        Where the search starts.
+    fixed : set of str
+        Names of settings the user chose, which the search leaves alone.
+    seed : int
+    score : callable
+        (graph, settings, seeds) to mean validation accuracy and loss.
+
+    Returns
+    -------
+    settings : Settings
+    choice : str
+        One line: what was chosen, and how much better it did.
+    """
+    folds = _folds(graph, seed)
+    if not folds:
+        return base, "too few labels to compare settings: the robust ones were kept"
+    tried: dict[Settings, tuple[float, float]] = {}
+
+    def judge(settings: Settings) -> tuple[float, float]:
+        if settings not in tried:
+            brief = replace(settings, max_epochs=min(settings.max_epochs, 300), patience=40)
+            results = [score(fold, brief, [seed, seed + 1]) for fold in folds]
+            accuracy, loss = np.mean(results, axis=0)
+            tried[settings] = round(float(accuracy), 6), -float(loss)
+        return tried[settings]
+
+    scaler = fit_scaler(graph.features, "auto" if base.scaling == "auto" else base.scaling)  # type: ignore[arg-type]
+    start = best = replace(base, scaling=scaler.kind)
+    for question in _questions(graph, fixed):
+        candidates = [replace(best, **answer) for answer in question]
+        best = max([best, *candidates], key=judge)
+    return best, _explain(start, best, tried, len(folds))
+
+
+def _folds(graph: Graph, seed: int) -> list[Graph]:
+    if len(graph.validation_index) >= ENOUGH_VALIDATION:
+        return [graph]
+    labelled = np.concatenate([graph.train_index, graph.validation_index])
+    if len(labelled) < 2 * N_FOLDS:
+        return []
+    rest = np.setdiff1d(np.flatnonzero(graph.is_labelled), labelled)
+    known = graph.labels.copy()
+    known[rest] = -1
+    visible = replace(
+        graph, labels=known, train_index=labelled, validation_index=None, test_index=None
+    )
+    splits = kfold_splits(visible, N_FOLDS, random_state=seed & 0xFFFFFFFF)
+    folds = [fold.with_split(fold.train_index, fold.test_index) for fold in splits]
+    if graph.is_multilabel:
+        return folds
+    return [fold for fold in folds if len(np.unique(fold.labels[fold.train_index])) > 1]
+
+
+def _questions(graph: Graph, fixed: set[str]) -> list[list[dict[str, Any]]]:
+    size = graph.adjacency.nnz
+    if graph.features is not None:
+        size += int(getattr(graph.features, "nnz", graph.features.size))
+    chosen = []
+    for name, answers in _QUESTIONS.items():
+        if any(set(answer) & fixed for answer in answers):
+            continue
+        if name == "scaling" and graph.features is None:
+            continue
+        if name != "propagation" and size > LARGE:
+            continue
+        if name == "propagation" and graph.features is None:
+            # A node's own identity says nothing of another node.
+            answers = [answer for answer in answers if answer["propagation"] != "none"]
+        chosen.append(answers)
+    return chosen
+
+
+def _explain(
+    start: Settings, best: Settings, tried: dict[Settings, tuple[float, float]], n_folds: int
+) -> str:
+    names = ("scaling", "dropout", "weight_decay", "hidden")
+    words = [_IN_WORDS.get(best.propagation, best.propagation)]
+    for name in names:
+        value = getattr(best, name)
+        shown = "x".join(map(str, value)) if isinstance(value, tuple) else value
+        words.append(f"{name.replace('_', ' ')} {shown}")
+    where = "validation" if n_folds == 1 else f"{n_folds}-fold validation"
+    accuracy, before = 100 * tried[best][0], 100 * tried[start][0]
+    reason = (
+        f"the robust settings did best of {len(tried)}"
+        if best == start
+        else f"the best of {len(tried)} tried, robust settings reach {before:.1f} %"
+    )
+    return f"{', '.join(words)}: {accuracy:.1f} % {where} accuracy, {reason}"

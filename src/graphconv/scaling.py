@@ -1,0 +1,146 @@
+"""Feature scaling: raw features enter, features a network can learn from leave.
+
+The paper divides every row by its sum, which suits bags of words and ruins measured columns, so
+outside the paper's own data the scaling is chosen from what the features are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from graphconv.graph import Features, FloatArray
+
+Scaling = Literal["auto", "row", "l2", "standard", "none"]
+SCALINGS: tuple[str, ...] = get_args(Scaling)
+
+
+@dataclass(frozen=True)
+class FeatureScaler:
+    """A scaling with all it learned from the training graph, so that new nodes get the same.
+
+    kind "row" divides each row by its sum of absolute values, "l2" by its length, "none" leaves all
+    as it is. "standard" brings columns to mean 0 and standard deviation 1; in a sparse matrix only
+    columns that are mostly filled are centred, the others are divided by the root mean square of
+    their nonzero entries, which keeps them sparse.
+    """
+
+    kind: str
+    mean: FloatArray | None = None
+    scale: FloatArray | None = None
+
+    def transform(self, features: Features | None) -> Features | None:
+        if features is None or self.kind == "none":
+            return features
+        if self.kind in ("row", "l2"):
+            return _divide_rows(features, self.kind)
+        assert self.mean is not None
+        assert self.scale is not None
+        if not sp.issparse(features):
+            scaled: FloatArray = (features - self.mean) / self.scale
+            return scaled
+        scaled_sparse = features @ sp.diags_array(1 / self.scale)
+        centred = np.flatnonzero(self.mean)
+        if len(centred):
+            # Only filled columns are centred, so storing all their entries costs little.
+            shift = sp.csr_array(
+                (self.mean[centred] / self.scale[centred], (np.zeros_like(centred), centred)),
+                shape=(1, features.shape[1]),
+            )
+            ones = sp.csr_array(np.ones((features.shape[0], 1), dtype=np.float32))
+            scaled_sparse = scaled_sparse - ones @ shift
+        return sp.csr_array(scaled_sparse.astype(np.float32))
+
+
+def fit_scaler(features: Features | None, kind: Scaling = "auto") -> FeatureScaler:
+    """Learn a scaling from features; "auto" chooses the kind from what they are.
+
+    Bags of words and other rows of non-negative numbers on one scale (counts, TF-IDF, binary) get
+    "l2"; everything else, such as measured columns or embeddings, gets "standard".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from graphconv.scaling import fit_scaler
+    >>> fit_scaler(np.array([[0, 1, 1], [1, 0, 2]])).kind
+    'l2'
+    >>> fit_scaler(np.array([[0.1, 180.0], [-0.3, 172.0]])).kind
+    'standard'
+    """
+    if kind not in SCALINGS:
+        raise ValueError(f"scaling must be one of {', '.join(SCALINGS)}, got {kind!r}")
+    if features is None:
+        return FeatureScaler("none")
+    if kind == "auto":
+        kind = "l2" if _looks_like_words(features) else "standard"
+    if kind != "standard":
+        return FeatureScaler(kind)
+    mean, scale = _column_statistics(features)
+    return FeatureScaler("standard", mean, scale)
+
+
+def _divide_rows(features: Any, kind: str) -> Features:
+    if sp.issparse(features):
+        size = abs(features).sum(axis=1) if kind == "row" else _lengths_sparse(features)
+        size = np.asarray(size, dtype=np.float32).ravel()
+        inverse = np.divide(1, size, out=np.zeros_like(size), where=size > 0)
+        scaled = sp.csr_array(features, copy=True)
+        scaled.data *= np.repeat(inverse, np.diff(scaled.indptr))
+        return scaled
+    absolute = np.abs(features).astype(np.float64)
+    size = absolute.sum(axis=1) if kind == "row" else np.sqrt((absolute**2).sum(axis=1))
+    inverse = np.divide(1, size, out=np.zeros_like(size), where=size > 0)
+    dense: FloatArray = (features * inverse[:, None]).astype(np.float32)
+    return dense
+
+
+def _lengths_sparse(features: Any) -> npt.NDArray[np.float64]:
+    squares = features.astype(np.float64)
+    squares.data **= 2
+    lengths: npt.NDArray[np.float64] = np.sqrt(squares.sum(axis=1))
+    return lengths
+
+
+def _looks_like_words(features: Any) -> bool:
+    values = features.data if sp.issparse(features) else features
+    if values.size == 0:
+        return True
+    if values.min() < 0:
+        return False
+    n_rows = features.shape[0]
+    largest = abs(features).max(axis=0)
+    largest = np.asarray(largest.todense() if sp.issparse(largest) else largest).ravel()
+    used = largest[largest > 0]
+    if len(used) == 0:
+        return True
+    # Columns on one scale: counts, weights and flags differ by little, measured columns by powers
+    # of ten. A filled column far from zero (a year, say) tells nothing until it is centred.
+    n_filled = np.count_nonzero(np.asarray((features != 0).sum(axis=0)).ravel() > 0.9 * n_rows)
+    is_mostly_zero = n_filled <= 0.1 * len(used)
+    return bool(is_mostly_zero and used.max() <= 100 * np.median(used))
+
+
+def _column_statistics(features: Any) -> tuple[FloatArray, FloatArray]:
+    n_rows = max(features.shape[0], 1)
+    exact = features.astype(np.float64)
+    if sp.issparse(features):
+        filled = np.bincount(features.indices, minlength=features.shape[1])
+        squares = exact.copy()
+        squares.data **= 2
+        total, total_squares = exact.sum(axis=0), squares.sum(axis=0)
+        mean = total / n_rows
+        deviation = np.sqrt(np.maximum(total_squares / n_rows - mean**2, 0))
+        root_mean_square = np.sqrt(total_squares / np.maximum(filled, 1))
+        centre = filled > 0.5 * n_rows
+        mean = np.where(centre, mean, 0)
+        scale = np.where(centre, deviation, root_mean_square)
+    else:
+        mean, scale = exact.mean(axis=0), exact.std(axis=0)
+    # A column that does not vary carries nothing: leave its scale alone.
+    flat = scale <= 1e-7 * np.maximum(np.abs(mean), 1e-30)
+    scale = np.where(flat, 1, scale)
+    return mean.astype(np.float32), scale.astype(np.float32)

@@ -1,0 +1,164 @@
+"""Settings: every hyper-parameter in one frozen record, and the presets made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal
+
+from graphconv.scaling import SCALINGS
+
+# Spelled out here as well as where they are implemented, so that checking settings and
+# `graphconv --help` do not import torch.
+RULES = ("renormalised", "single-parameter", "first-order", "first-order-only", "chebyshev", "none")
+ACTIVATIONS = ("relu", "tanh", "elu", "none")
+EARLY_STOPPING = ("best", "window", "none")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a GCN is built and trained. The defaults serve on data nobody has looked at yet.
+
+    Parameters
+    ----------
+    hidden : sequence of int
+        Width of each hidden layer.
+    propagation : str
+        Rule of the paper's table 3: "renormalised", "single-parameter", "first-order",
+        "first-order-only", "chebyshev" or "none".
+    self_loop_weight : float or "learn"
+        lambda in A + lambda I, of the renormalised rule.
+    chebyshev_order : int
+        K of the Chebyshev rule.
+    lambda_max : float or "true"
+        Largest eigenvalue of the Laplacian in the Chebyshev rule; "true" works it out.
+    dropout : float or sequence of float
+        Probability of dropping an input of a layer; one for all layers, or one each.
+    activation : {"relu", "tanh", "elu", "none"}
+    residual : bool
+        Add a hidden layer's input to its output.
+    bias : bool
+    scaling : {"auto", "row", "l2", "standard", "none"}
+        How features are scaled; "auto" looks at them.
+    learning_rate : float
+        Of Adam.
+    weight_decay : float
+        L2 penalty: adds weight_decay / 2 times the sum of squares to the loss.
+    weight_decay_layers : {"first", "all"}
+        Which layers' weights are penalised.
+    max_epochs : int
+    early_stopping : {"best", "window", "none"}
+        "best" stops once neither validation loss nor accuracy has improved for `patience` epochs
+        and restores the best weights. "window" is the authors' rule: past `patience` epochs, stop
+        when the validation loss exceeds its mean over the `patience` epochs before; keep the last
+        weights.
+    patience : int
+    class_weight : {None, "balanced"}
+        "balanced" gives every class the same say, however many labels it has.
+    """
+
+    hidden: tuple[int, ...] = (64,)
+    propagation: str = "renormalised"
+    self_loop_weight: float | Literal["learn"] = 1.0
+    chebyshev_order: int = 2
+    lambda_max: float | Literal["true"] = "true"
+    dropout: float | tuple[float, ...] = 0.5
+    activation: str = "relu"
+    residual: bool = False
+    bias: bool = False
+    scaling: str = "auto"
+    learning_rate: float = 0.01
+    weight_decay: float = 5e-4
+    weight_decay_layers: str = "first"
+    max_epochs: int = 1000
+    early_stopping: str = "best"
+    patience: int = 100
+    class_weight: str | None = None
+
+    def __post_init__(self) -> None:
+        hidden = (self.hidden,) if isinstance(self.hidden, int) else tuple(self.hidden)
+        object.__setattr__(self, "hidden", tuple(int(width) for width in hidden))
+        if isinstance(self.dropout, Sequence):
+            object.__setattr__(self, "dropout", tuple(float(rate) for rate in self.dropout))
+        for name, allowed in (
+            ("propagation", RULES),
+            ("activation", ACTIVATIONS),
+            ("scaling", SCALINGS),
+            ("early_stopping", EARLY_STOPPING),
+            ("weight_decay_layers", ("first", "all")),
+            ("class_weight", (None, "balanced")),
+        ):
+            if getattr(self, name) not in allowed:
+                names = ", ".join(repr(value) for value in allowed)
+                raise ValueError(f"{name} must be one of {names}, got {getattr(self, name)!r}")
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        rates = self.dropout if isinstance(self.dropout, tuple) else (self.dropout,)
+        if isinstance(self.dropout, tuple) and len(rates) != len(self.hidden) + 1:
+            raise ValueError(
+                f"dropout must be one rate, or one for each of {len(self.hidden) + 1} layers, "
+                f"got {len(rates)}"
+            )
+        positive = {"learning_rate", "max_epochs", "patience"}
+        checks = [
+            ("hidden", all(width >= 1 for width in self.hidden), "widths of at least 1"),
+            ("dropout", all(0 <= rate < 1 for rate in rates), "at least 0 and below 1"),
+            ("weight_decay", 0 <= self.weight_decay < float("inf"), "at least 0"),
+            ("chebyshev_order", self.chebyshev_order >= 0, "at least 0"),
+            ("lambda_max", self.lambda_max == "true" or _above_zero(self.lambda_max), "'true' or above 0"),
+            (
+                "self_loop_weight",
+                self.self_loop_weight == "learn" or _above_zero(self.self_loop_weight, True),
+                "'learn' or at least 0",
+            ),
+            *((name, _above_zero(getattr(self, name)), "above 0") for name in sorted(positive)),
+        ]
+        for name, holds, demand in checks:
+            if not holds:
+                raise ValueError(f"{name} must be {demand}, got {getattr(self, name)!r}")
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Settings:
+        names = {field.name for field in fields(cls)}
+        unknown = sorted(set(values) - names)
+        if unknown:
+            raise ValueError(f"settings must be known ones, got {', '.join(unknown)}")
+        return cls(**values)
+
+
+def _above_zero(value: object, or_zero: bool = False) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return (value >= 0 if or_zero else value > 0) and value < float("inf")
+
+
+ROBUST = Settings()
+PAPER = Settings(
+    hidden=(16,), scaling="row", max_epochs=200, early_stopping="window", patience=10
+)
+PAPER_NELL = replace(PAPER, hidden=(64,), dropout=0.1, weight_decay=1e-5)
+
+
+def paper_settings(dataset: str) -> Settings:
+    """The paper's recipe for one of its data sets."""
+    return PAPER_NELL if dataset == "nell" else PAPER
+
+
+def resolve_settings(preset: str, overrides: dict[str, Any]) -> Settings:
+    """Settings of a preset with some of them changed.
+
+    Examples
+    --------
+    >>> from graphconv.settings import resolve_settings
+    >>> resolve_settings("paper", {"dropout": 0.3}).hidden
+    (16,)
+    """
+    presets = {"robust": ROBUST, "paper": PAPER, "paper-nell": PAPER_NELL}
+    if preset not in presets:
+        names = ", ".join(repr(name) for name in (*presets, "auto"))
+        raise ValueError(f"preset must be one of {names}, got {preset!r}")
+    return replace(presets[preset], **overrides)

@@ -1,0 +1,481 @@
+"""Table graph: a table of edges and, perhaps, one of nodes become a `Graph`.
+
+Two `Table`s enter, a `LoadedGraph` leaves: the graph, how its features were made of the columns,
+and what the user should be told. Every reader ends here, so a CSV file, a data frame and a GraphML
+file with the same content give the same graph. Triples are converted as in the paper's NELL
+experiment (section 5.1).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from graphconv.graph import (
+    Duplicates,
+    Features,
+    Graph,
+    IntArray,
+    SelfLoops,
+    adjacency_from_edges,
+    symmetrise,
+)
+from graphconv.table_encoding import TableEncoding, finite_numbers
+from graphconv.table_files import Table, as_text, count, did_you_mean, shown
+from graphconv.table_labels import read_labels, read_split
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_OTHER_NAMES = {
+    "source": ("src", "from", "head", "subject"),
+    "target": ("dst", "to", "tail", "object"),
+    "id": ("node", "node_id", "name"),
+    "label": ("class", "y", "category"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedGraph:
+    """A graph as it was read.
+
+    Parameters
+    ----------
+    graph : Graph
+    encoding : TableEncoding or None
+        How the features were made of columns, for reading more nodes in the same way. None where
+        they did not come as columns.
+    notes : tuple of str
+        Plain sentences to tell the user: what was symmetrised, dropped or filled in.
+    """
+
+    graph: Graph
+    encoding: TableEncoding | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """How tables are to be read; `readers.read_tables` says what each option means."""
+
+    source: str = "source"
+    target: str = "target"
+    weight: str | None = None
+    relation: str | None = None
+    id: str = "id"
+    label: str = "label"
+    split: str | None = None
+    categorical: Sequence[str] = ()
+    text: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    label_separator: str | None = None
+    directed: bool = False
+    duplicates: Duplicates | None = None
+    self_loops: SelfLoops = "keep"
+    closed_ids: bool = False
+    require_label: bool = True
+    encoding: TableEncoding | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.duplicates not in (None, "sum", "collapse"):
+            raise ValueError(f"duplicates must be 'sum' or 'collapse', got {self.duplicates!r}")
+        if self.self_loops not in ("keep", "drop"):
+            raise ValueError(f"self_loops must be 'keep' or 'drop', got {self.self_loops!r}")
+        if self.label_separator == "":
+            raise ValueError("label_separator must not be empty")
+        # text="title" for text=["title"] is an easy slip, and would be read as five columns.
+        for field in ("categorical", "text", "ignore"):
+            value = getattr(self, field)
+            object.__setattr__(self, field, (value,) if isinstance(value, str) else tuple(value))
+
+    @property
+    def edge_text_columns(self) -> set[str]:
+        """Columns of an edge file that are text whatever they look like."""
+        return {self.source, self.target, self.relation or "relation"}
+
+    @property
+    def node_text_columns(self) -> set[str]:
+        """Columns of a node file that are text whatever they look like."""
+        fitted = self.encoding or TableEncoding()
+        encoded = {column.name for column in (*fitted.categorical, *fitted.text)}
+        declared = {*self.categorical, *self.text, *self.ignore} - set(fitted.numeric)
+        return {self.id, self.label, self.split or "split"} | declared | encoded
+
+
+def build_graph(
+    edges: Table, nodes: Table | None, options: TableOptions, *, is_undirected: bool = False
+) -> LoadedGraph:
+    """Make a graph of tables.
+
+    Parameters
+    ----------
+    edges : Table
+    nodes : Table, optional
+    options : TableOptions
+    is_undirected : bool
+        The edges have no direction to begin with, so there is nothing to say about losing it.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from graphconv.table_files import table_of_frame
+    >>> from graphconv.table_graph import TableOptions, build_graph
+    >>> edges = table_of_frame(pd.DataFrame({"source": ["a"], "target": ["b"]}), "edges")
+    >>> build_graph(edges, None, TableOptions()).graph
+    Graph('graph': 2 nodes, 1 edges, no features, 0 classes, 0 labelled)
+    """
+    notes = [*edges.notes, *(nodes.notes if nodes else ())]
+    ids, source, target = _positions(edges, nodes, options)
+    weight = _weights(edges, options)
+    encoding, features = _features(nodes, options, notes)
+    n_table = 0 if nodes is None else len(nodes.frame)
+    features = _with_zero_rows(features, len(ids) - n_table)
+    if nodes is not None and len(ids) > n_table:
+        rest = "they have no label" if features is None else "their features are zero"
+        notes.append(f"{count(len(ids) - n_table, 'node')} only in {edges.name}: {rest}")
+    relation = _optional_column(edges, options.relation, "relation")
+    relations: tuple[str, ...] = ()
+    if relation is not None:
+        _check_triple_options(edges, options)
+        relations, codes = _relations(edges, relation)
+        if weight is not None:
+            notes.append(f"{edges.name}: triples have no weights, those given are not used")
+        notes.append(
+            f"{count(len(codes), 'triple')} made a graph with two nodes for each of "
+            f"{count(len(relations), 'relation')}"
+        )
+        head = len(ids) + 2 * codes
+        source, target = np.concatenate((source, target)), np.concatenate((head, head + 1))
+        weight, is_undirected = None, True
+        ids = _with_relation_ids(ids, relations)
+        if options.encoding is None:
+            encoding = replace(encoding, relations=relations)
+    adjacency = _adjacency(source, target, weight, len(ids), options, notes, is_undirected)
+    features, feature_names = _with_relation_features(features, encoding, relations)
+    try:
+        graph = Graph(
+            adjacency,
+            features=features,
+            node_ids=ids,
+            feature_names=feature_names,
+            directed=options.directed,
+            name="graph" if options.name is None else options.name,
+            **_known_of_nodes(nodes, options, len(ids), notes),
+        )
+    except ValueError as error:
+        raise ValueError(f"{edges.name}: {error}") from None
+    if not graph.adjacency.nnz:
+        notes.append("no edges: the graph is empty, the model works as a multi-layer perceptron")
+    elif nodes is not None and graph.n_isolated:
+        notes.append(f"{count(graph.n_isolated, 'node')} without an edge to another node")
+    return LoadedGraph(graph, encoding, tuple(notes))
+
+
+def _known_of_nodes(
+    nodes: Table | None, options: TableOptions, n_nodes: int, notes: list[str]
+) -> dict[str, Any]:
+    """What `Graph` takes of the columns of labels and splits."""
+    if nodes is None or (options.label not in nodes.frame.columns and not options.require_label):
+        return {}
+    column = _column(nodes, options.label, "label")
+    labels, class_names = read_labels(
+        nodes, column, n_nodes=n_nodes, separator=options.label_separator, notes=notes
+    )
+    known: dict[str, Any] = {"labels": labels, "class_names": class_names}
+    split = _optional_column(nodes, options.split, "split")
+    if split is not None:
+        is_labelled = (labels if labels.ndim == 1 else labels.max(axis=1)) >= 0
+        known |= read_split(nodes, split, is_labelled, strict=options.require_label, notes=notes)
+    return known
+
+
+def _column(table: Table, name: str, option: str) -> pd.Series[Any]:
+    """The column of a table that an option names, or an error that says what there is."""
+    columns = [str(column) for column in table.frame.columns]
+    if name in columns:
+        return table.frame[name]
+    known = [column for column in columns if column.lower() in _OTHER_NAMES.get(name, ())]
+    hint = did_you_mean(name, columns) or (f" (did you mean {known[0]!r}?)" if known else "")
+    listed = ", ".join(shown(column) for column in columns[:8]) + ", ..." * (len(columns) > 8)
+    there = f"its columns are {listed}" if columns else "it has no columns"
+    raise ValueError(
+        f"{table.name} has no column {name!r}; {there}{hint}: choose one with --{option}"
+    )
+
+
+def _optional_column(table: Table, name: str | None, default: str) -> pd.Series[Any] | None:
+    """A column by its name; by its usual name, if it is there, where none is given."""
+    if name is None:
+        return table.frame[default] if default in table.frame.columns else None
+    return _column(table, name, default) if name else None
+
+
+def _ids(table: Table, name: str, option: str) -> pd.Series[Any]:
+    column = _column(table, name, option)
+    if table.is_file:
+        column = as_text(column)
+        missing = (column == "").to_numpy(dtype=bool)
+    else:
+        column = column.astype(object) if column.dtype == "category" else column
+        missing = column.isna().to_numpy(dtype=bool)
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0])
+        raise ValueError(f"{table.at(row)}: column {name!r} must name a node, got an empty cell")
+    return column
+
+
+def _positions(
+    edges: Table, nodes: Table | None, options: TableOptions
+) -> tuple[npt.NDArray[Any], IntArray, IntArray]:
+    """Ids of all nodes, those of the table first, and the positions of both ends of the edges."""
+    import pandas as pd
+
+    source = _ids(edges, options.source, "source")
+    target = _ids(edges, options.target, "target")
+    # Row by row, so that nodes stand in the order in which a reader of the file meets them.
+    parts = [pd.concat([source, target]).sort_index(kind="stable")]
+    if nodes is not None:
+        parts.insert(0, _ids(nodes, options.id, "id"))
+    elif options.closed_ids:
+        raise ValueError("closed ids need a node table, got none")
+    if len({part.dtype for part in parts}) > 1:
+        # pandas would make floats of whole numbers that meet a float.
+        parts = [part.astype(object) for part in parts]
+    try:
+        codes, unique = pd.factorize(pd.concat(parts).array)
+    except TypeError:
+        raise ValueError(f"{edges.name}: ids must be hashable, such as numbers or text") from None
+    ids = np.asarray(unique)
+    if not len(ids):
+        raise ValueError(f"{edges.name} must have an edge, or the node table a node, got neither")
+    n_table = 0 if nodes is None else len(nodes.frame)
+    positions = codes[n_table:].reshape(-1, 2).astype(np.int64)
+    if nodes is not None:
+        _check_table_ids(nodes, options.id, codes[:n_table])
+        _check_shared_ids(edges, nodes, options, ids, positions)
+    return ids, positions[:, 0], positions[:, 1]
+
+
+def _check_table_ids(nodes: Table, column: str, codes: npt.NDArray[Any]) -> None:
+    is_first = np.zeros(len(codes), dtype=bool)
+    _, first = np.unique(codes, return_index=True)
+    is_first[first] = True
+    if not is_first.all():
+        row = int(np.flatnonzero(~is_first)[0])
+        earlier = int(np.flatnonzero(codes == codes[row])[0])
+        node_id = shown(nodes.frame[column].iloc[row])
+        raise ValueError(
+            f"{nodes.at(row)}: id {node_id} must be unique, but {nodes.at(earlier)} has it too"
+        )
+
+
+def _check_shared_ids(
+    edges: Table,
+    nodes: Table,
+    options: TableOptions,
+    ids: npt.NDArray[Any],
+    positions: IntArray,
+) -> None:
+    unknown = positions >= len(nodes.frame)
+    if options.closed_ids and unknown.any():
+        row = int(np.flatnonzero(unknown.any(axis=1))[0])
+        side = 0 if unknown[row, 0] else 1
+        raise ValueError(
+            f"{edges.at(row)}: {('source', 'target')[side]} {shown(ids[positions[row, side]])} "
+            f"is not in {nodes.name}"
+        )
+    if len(unknown) and len(nodes.frame) and unknown.all():
+        raise ValueError(
+            f"{edges.name} and {nodes.name} must share ids, but no edge has one of the table's: "
+            f"{shown(ids[positions[0, 0]])} is one of the edges', {shown(ids[0])} of the table's"
+        )
+
+
+def _weights(edges: Table, options: TableOptions) -> npt.NDArray[np.float64] | None:
+    column = _optional_column(edges, options.weight, "weight")
+    if column is None:
+        return None
+    weight = finite_numbers(column, edges.at)
+    if (weight < 0).any():
+        row = int(np.flatnonzero(weight < 0)[0])
+        raise ValueError(
+            f"{edges.at(row)}: column {str(column.name)!r} must not be negative, "
+            f"got {shown(column.iloc[row])}"
+        )
+    return weight
+
+
+def _adjacency(
+    source: IntArray,
+    target: IntArray,
+    weight: npt.NDArray[np.float64] | None,
+    n_nodes: int,
+    options: TableOptions,
+    notes: list[str],
+    is_undirected: bool,
+) -> sp.csr_array:
+    n_listed = len(source)
+    if options.self_loops == "drop":
+        n_loops = int(np.count_nonzero(source == target))
+        n_listed -= n_loops
+        if n_loops:
+            notes.append(f"{count(n_loops, 'self-loop')} dropped")
+    # A sum of duplicates may pass float32's range: `Graph` refuses the infinity with its place.
+    with np.errstate(over="ignore"):
+        listed = adjacency_from_edges(
+            source,
+            target,
+            weight,
+            n_nodes=n_nodes,
+            directed=True,
+            duplicates=options.duplicates,
+            self_loops=options.self_loops,
+        )
+    if n_listed > listed.nnz:
+        is_sum = options.duplicates == "sum" or (options.duplicates is None and weight is not None)
+        what = "added to their first" if is_sum else "counted once"
+        notes.append(f"{count(n_listed - listed.nnz, 'repeated edge')} {what}")
+    n_zero = int(np.count_nonzero(listed.data == 0))
+    if n_zero:
+        notes.append(f"{count(n_zero, 'edge')} of weight 0 left out")
+        listed.eliminate_zeros()
+    if options.directed:
+        return listed
+    adjacency = symmetrise(listed)
+    n_changed = int((adjacency != listed).nnz)
+    if n_changed and not is_undirected:
+        verb = "was" if n_changed == 1 else "were"
+        notes.append(
+            f"{count(n_changed, 'directed edge')} {verb} made undirected "
+            "(--directed keeps directions)"
+        )
+    return adjacency
+
+
+def _features(
+    nodes: Table | None, options: TableOptions, notes: list[str]
+) -> tuple[TableEncoding, Features | None]:
+    """Features of the table's nodes, and how they were made."""
+    encoding = options.encoding
+    if nodes is None:
+        if encoding is not None and encoding.columns:
+            raise ValueError(
+                f"the model was trained with the column {encoding.columns[0]!r}: "
+                "give a node table with --nodes"
+            )
+        return encoding or TableEncoding(), None
+    left = _feature_columns(nodes, options)
+    if encoding is None:
+        encoding = TableEncoding.fit(
+            nodes.frame,
+            numeric=left,
+            categorical=options.categorical,
+            text=options.text,
+            where=nodes.name,
+            at=nodes.at,
+        )
+    else:
+        unknown = [column for column in left if column not in encoding.columns]
+        if unknown:
+            notes.append(
+                f"{nodes.name}: the model was not trained with "
+                f"{', '.join(shown(column) for column in unknown[:8])}, left out"
+            )
+    return encoding, encoding.transform(nodes.frame, nodes.name, at=nodes.at)[0]
+
+
+def _feature_columns(nodes: Table, options: TableOptions) -> list[str]:
+    """The columns that have no role of their own."""
+    roles = [options.id, *options.ignore]
+    if options.encoding is None:
+        for option in ("categorical", "text", "ignore"):
+            for name in getattr(options, option):
+                _column(nodes, name, option)
+        roles += [*options.categorical, *options.text]
+    if options.label in nodes.frame.columns:
+        roles.append(options.label)
+    split = _optional_column(nodes, options.split, "split")
+    if split is not None:
+        roles.append(str(split.name))
+    name, times = Counter(roles).most_common(1)[0]
+    if times > 1:
+        raise ValueError(f"{nodes.name}: column {name!r} must have one use, got {times}")
+    return [str(column) for column in nodes.frame.columns if column not in roles]
+
+
+def _with_zero_rows(features: Features | None, n_more: int) -> Features | None:
+    if features is None or not n_more:
+        return features
+    if isinstance(features, np.ndarray):
+        return np.vstack((features, np.zeros((n_more, features.shape[1]), dtype=np.float32)))
+    return sp.csr_array(
+        sp.vstack((features, sp.csr_array((n_more, features.shape[1]), dtype=np.float32)))
+    )
+
+
+def _check_triple_options(edges: Table, options: TableOptions) -> None:
+    wrong = "directed" if options.directed else "duplicates 'sum'"
+    if options.directed or options.duplicates == "sum":
+        raise ValueError(
+            f"{edges.name} holds triples, whose graph is undirected and binary, so {wrong} "
+            "cannot be had: choose another --relation, or none"
+        )
+
+
+def _relations(edges: Table, column: pd.Series[Any]) -> tuple[tuple[str, ...], IntArray]:
+    """Names of the relations, and the number of each triple's relation."""
+    text = as_text(column)
+    missing = (text == "").to_numpy(dtype=bool)
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0])
+        raise ValueError(
+            f"{edges.at(row)}: column {str(column.name)!r} must name a relation, got an empty cell"
+        )
+    names, codes = np.unique(np.asarray(text, dtype=object), return_inverse=True)
+    return tuple(str(name) for name in names), codes.astype(np.int64)
+
+
+def _with_relation_ids(ids: npt.NDArray[Any], relations: Sequence[str]) -> npt.NDArray[Any]:
+    taken: set[Hashable] = set(ids.tolist())
+    more: list[str] = []
+    for relation in relations:
+        for end in ("head", "tail"):
+            name, number = f"{relation}:{end}", 2
+            while name in taken:
+                name, number = f"{relation}:{end}#{number}", number + 1
+            taken.add(name)
+            more.append(name)
+    return np.concatenate((ids.astype(object), np.array(more, dtype=object)))
+
+
+def _with_relation_features(
+    features: Features | None, encoding: TableEncoding, relations: Sequence[str]
+) -> tuple[Features | None, tuple[str, ...] | None]:
+    """The block matrix [X, 0; 0, I] of the entities' features and the relations' one-hot ones.
+
+    Featureless entities stay so: the identity of all nodes holds that of the relation nodes.
+    """
+    if features is None:
+        return None, None
+    if not encoding.relations and not relations:
+        return features, encoding.feature_names
+    column = {name: 2 * number for number, name in enumerate(encoding.relations)}
+    known = [number for number, name in enumerate(relations) if name in column]
+    # Two rows and two columns a relation: its heads, its tails.
+    rows = np.array([2 * number + end for number in known for end in (0, 1)], dtype=np.int64)
+    columns = np.array(
+        [column[relations[number]] + end for number in known for end in (0, 1)], dtype=np.int64
+    )
+    ones = np.ones(len(rows), dtype=np.float32)
+    shape = (2 * len(relations), 2 * len(encoding.relations))
+    one_hot = sp.coo_array((ones, (rows, columns)), shape=shape)
+    names = [f"{name}:{end}" for name in encoding.relations for end in ("head", "tail")]
+    blocks = sp.block_diag((sp.csr_array(features), one_hot), format="csr")
+    return sp.csr_array(blocks), (*encoding.feature_names, *names)

@@ -1,0 +1,355 @@
+"""train(): the only loop.
+
+A model and labelled batches enter, a trained model and its History leave. Full-batch training is a
+single batch that holds all training nodes. Replicas in one model train side by side: each has its
+own loss, its own early stopping and its own best weights, and ends as it would have ended alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from graphconv.batching import Batch
+from graphconv.graph import IntArray
+from graphconv.model import GCN
+from graphconv.settings import Settings
+
+# Without validation nodes there is nothing to stop by; the paper's number of epochs is safe.
+MAX_EPOCHS_UNWATCHED = 200
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LabelledBatch:
+    """A batch with what its targets should be, and how much each of them counts in the loss."""
+
+    batch: Batch
+    labels: Tensor  # (n_targets,) class numbers or (n_targets, n_classes) indicators
+    weight: Tensor  # (n_targets,), adds up to 1
+
+    @classmethod
+    def make(
+        cls, batch: Batch, labels: npt.NDArray[np.int64], class_weight: str | None = None
+    ) -> LabelledBatch:
+        """Labels are those of all nodes; the batch picks its targets'."""
+        own = labels[batch.rows[: batch.n_within[0]]]
+        weight = np.ones(len(own))
+        if class_weight == "balanced" and own.ndim == 1:
+            weight = 1 / np.bincount(own)[own]
+        dtype = torch.from_numpy(batch.degree).dtype
+        target = torch.from_numpy(own)
+        return cls(
+            batch,
+            target.to(dtype) if own.ndim == 2 else target,
+            torch.from_numpy(weight / max(weight.sum(), 1e-300)).to(dtype),
+        )
+
+
+class Epoch(NamedTuple):
+    """Figures of one epoch, each of shape (n_replicas,)."""
+
+    train_loss: FloatArray
+    train_accuracy: FloatArray
+    validation_loss: FloatArray
+    validation_accuracy: FloatArray
+
+
+class Progress(NamedTuple):
+    """What a progress display is told after each epoch."""
+
+    epoch: int
+    max_epochs: int
+    n_running: int
+    figures: Epoch
+
+
+@dataclass
+class TrainingState:
+    """All that continuing a training needs; plain tensors, so it can be saved safely."""
+
+    epochs: list[Epoch]
+    stopped_at: npt.NDArray[np.int64]  # (n_replicas,) number of epochs run, 0 while running
+    best_score: FloatArray  # (n_replicas, 2) best validation accuracy and loss
+    last_gain: npt.NDArray[np.int64]  # (n_replicas,) epoch of the last improvement
+    kept: list[dict[str, Tensor] | None]  # weights to end with, for each replica
+
+    @classmethod
+    def start(cls, n_replicas: int) -> TrainingState:
+        return cls(
+            epochs=[],
+            stopped_at=np.zeros(n_replicas, dtype=np.int64),
+            best_score=np.tile([-np.inf, np.inf], (n_replicas, 1)),
+            last_gain=np.zeros(n_replicas, dtype=np.int64),
+            kept=[None] * n_replicas,
+        )
+
+
+def train(
+    model: GCN,
+    batches: Sequence[LabelledBatch],
+    validation: LabelledBatch | None,
+    settings: Settings,
+    *,
+    on_epoch: Callable[[Progress], None] | None = None,
+    resume_from: dict[str, Tensor] | None = None,
+    on_checkpoint: Callable[[Callable[[], dict[str, Tensor]]], None] | None = None,
+) -> TrainingState:
+    """Train the model in place and return the record of it.
+
+    Parameters
+    ----------
+    model : GCN
+    batches : sequence of LabelledBatch
+        One step of Adam is taken for each, in order, every epoch.
+    validation : LabelledBatch, optional
+        Decides when to stop. Without it training runs for max_epochs, but no more than 200.
+    settings : Settings
+    on_epoch : callable, optional
+        Called with a Progress after each epoch.
+    resume_from : dict of Tensor, optional
+        What `on_checkpoint` was given earlier; training goes on from there, bit for bit.
+    on_checkpoint : callable, optional
+        Called after each epoch with a function that returns the checkpoint's tensors; calling that
+        function is what costs, so the receiver chooses when.
+    """
+    state = TrainingState.start(len(model.seeds))
+    optimiser = _make_optimiser(model, settings)
+    if resume_from is not None:
+        state = _restore(model, optimiser, resume_from)
+    max_epochs = settings.max_epochs
+    if validation is None:
+        max_epochs = min(max_epochs, MAX_EPOCHS_UNWATCHED)
+    with single_torch_thread():
+        for epoch in range(len(state.epochs), max_epochs):
+            if (state.stopped_at > 0).all():
+                break
+            figures = _run_epoch(model, optimiser, batches, validation, epoch, settings)
+            state.epochs.append(figures)
+            _stop_early(model, state, settings, has_validation=validation is not None)
+            if on_epoch is not None:
+                running = int((state.stopped_at == 0).sum())
+                on_epoch(Progress(epoch + 1, max_epochs, running, figures))
+            if on_checkpoint is not None:
+                on_checkpoint(lambda: _checkpoint(model, optimiser, state))
+    state.stopped_at[state.stopped_at == 0] = len(state.epochs)
+    _load_kept(model, state)
+    return state
+
+
+@contextmanager
+def single_torch_thread() -> Iterator[None]:
+    """Keep torch's own small operations on one thread.
+
+    Its threads wait by spinning, which ruins epochs of a millisecond on a busy machine, and their
+    number changes the last bits of sums. The large products run in our kernels.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _make_optimiser(model: GCN, settings: Settings) -> torch.optim.Adam:
+    penalised = model.layers if settings.weight_decay_layers == "all" else model.layers[:1]
+    decayed = [layer.weight for layer in penalised]
+    chosen = {id(parameter) for parameter in decayed}
+    others = [parameter for parameter in model.parameters() if id(parameter) not in chosen]
+    groups: list[dict[str, Any]] = [{"params": decayed, "weight_decay": settings.weight_decay}]
+    if others:
+        groups.append({"params": others})
+    return torch.optim.Adam(groups, lr=settings.learning_rate, fused=True)
+
+
+def _run_epoch(
+    model: GCN,
+    optimiser: torch.optim.Adam,
+    batches: Sequence[LabelledBatch],
+    validation: LabelledBatch | None,
+    epoch: int,
+    settings: Settings,
+) -> Epoch:
+    losses, accuracies = [], []
+    for labelled in batches:
+        optimiser.zero_grad()
+        logits = model(labelled.batch, epoch)
+        node_losses = _node_losses(logits, labelled.labels)  # (n_targets, n_replicas)
+        (node_losses * labelled.weight[:, None]).sum().backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        losses.append(_weighted_sum(node_losses, labelled.weight))
+        accuracies.append(_accuracy(logits, labelled.labels))
+    shares = np.array([len(labelled.labels) for labelled in batches], dtype=float)
+    shares /= shares.sum()
+    train_loss = shares @ np.array(losses)
+    if validation is None:
+        missing = np.full(len(train_loss), np.nan)
+        return Epoch(train_loss, shares @ np.array(accuracies), missing, missing)
+    loss, accuracy = evaluate(model, validation)
+    # The authors' validation cost carries the L2 term, which matters to their stopping rule.
+    penalty = _penalty(model, settings) if settings.early_stopping == "window" else 0.0
+    return Epoch(train_loss, shares @ np.array(accuracies), loss + penalty, accuracy)
+
+
+def evaluate(model: GCN, labelled: LabelledBatch) -> tuple[FloatArray, FloatArray]:
+    """Loss and accuracy of each replica on a batch, without dropout.
+
+    For several labels a node, accuracy is the share of (node, class) pairs that are right.
+    """
+    with torch.no_grad():
+        logits = model(labelled.batch)
+        losses = _node_losses(logits, labelled.labels)
+        return _weighted_sum(losses, labelled.weight), _accuracy(logits, labelled.labels)
+
+
+def _node_losses(logits: Tensor, labels: Tensor) -> Tensor:
+    n_targets, n_replicas, n_classes = logits.shape
+    if labels.ndim == 2:
+        wanted = labels[:, None, :].expand(logits.shape)
+        losses = nn.functional.binary_cross_entropy_with_logits(logits, wanted, reduction="none")
+        return losses.mean(dim=2)
+    wanted = labels[:, None].expand(n_targets, n_replicas).reshape(-1)
+    flat = logits.reshape(-1, n_classes)
+    return nn.functional.cross_entropy(flat, wanted, reduction="none").view(n_targets, n_replicas)
+
+
+def _weighted_sum(losses: Tensor, weight: Tensor) -> FloatArray:
+    # In double precision: the order of summation then hides far below what stopping compares.
+    total: FloatArray = weight.double().numpy() @ losses.detach().double().numpy()
+    return total
+
+
+def _accuracy(logits: Tensor, labels: Tensor) -> FloatArray:
+    values = logits.detach().numpy()
+    if labels.ndim == 2:
+        right = (values > 0) == (labels.numpy() > 0.5)[:, None, :]
+        shares: FloatArray = right.mean(axis=(0, 2))
+        return shares
+    right = values.argmax(axis=2) == labels.numpy()[:, None]
+    shares = right.mean(axis=0)
+    return shares
+
+
+def _penalty(model: GCN, settings: Settings) -> FloatArray:
+    layers = model.layers if settings.weight_decay_layers == "all" else model.layers[:1]
+    squares = np.zeros(len(model.seeds))
+    for layer in layers:
+        weight = layer.weight.detach()
+        for replica in range(len(squares)):
+            own = weight[:, :, replica].reshape(-1)
+            squares[replica] += float(torch.dot(own, own))
+    return settings.weight_decay / 2 * squares
+
+
+def _stop_early(model: GCN, state: TrainingState, settings: Settings, has_validation: bool) -> None:
+    """Mark the replicas that end with this epoch, and keep the weights they should end with."""
+    if not has_validation or settings.early_stopping == "none":
+        return
+    epoch = len(state.epochs)
+    if settings.early_stopping == "window":
+        window = settings.patience
+        if epoch <= window + 1:
+            return
+        recent = np.array([figures.validation_loss for figures in state.epochs[-window - 1 :]])
+        rising = recent[-1] > recent[:-1].mean(axis=0)
+        for replica in np.flatnonzero(rising & (state.stopped_at == 0)):
+            state.stopped_at[replica] = epoch
+            state.kept[replica] = replica_weights(model, replica)
+        return
+    figures = state.epochs[-1]
+    for replica in np.flatnonzero(state.stopped_at == 0):
+        accuracy = figures.validation_accuracy[replica]
+        loss = figures.validation_loss[replica]
+        best_accuracy, best_loss = state.best_score[replica]
+        if accuracy > best_accuracy or (accuracy == best_accuracy and loss < best_loss):
+            state.kept[replica] = replica_weights(model, replica)
+        if accuracy > best_accuracy or loss < best_loss:
+            state.last_gain[replica] = epoch
+        state.best_score[replica] = max(accuracy, best_accuracy), min(loss, best_loss)
+        if epoch - state.last_gain[replica] >= settings.patience:
+            state.stopped_at[replica] = epoch
+
+
+def replica_weights(model: GCN, replica: int) -> dict[str, Tensor]:
+    """A copy of one replica's parameters."""
+    return {
+        name: _of_replica(parameter.detach(), replica).clone()
+        for name, parameter in model.named_parameters()
+    }
+
+
+def _of_replica(parameter: Tensor, replica: int) -> Tensor:
+    # Weights are (n_in, n_terms, n_replicas, n_out); everything else has replicas first.
+    return parameter[:, :, replica] if parameter.ndim == 4 else parameter[replica]
+
+
+def load_replica(model: GCN, replica: int, weights: dict[str, Tensor]) -> None:
+    """Put parameters, as `replica_weights` gave them, into one replica of a model."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            _of_replica(parameter, replica).copy_(weights[name])
+
+
+def _load_kept(model: GCN, state: TrainingState) -> None:
+    for replica, weights in enumerate(state.kept):
+        if weights is not None:
+            load_replica(model, replica, weights)
+
+
+def _checkpoint(model: GCN, optimiser: torch.optim.Adam, state: TrainingState) -> dict[str, Tensor]:
+    tensors = {f"model.{n}": p.detach().clone() for n, p in model.named_parameters()}
+    for name, parameter in model.named_parameters():
+        for key, value in optimiser.state[parameter].items():
+            tensors[f"adam.{key}.{name}"] = value.clone()
+    tensors["epochs"] = torch.from_numpy(np.array(state.epochs))  # (n_epochs, 4, n_replicas)
+    for name in ("stopped_at", "best_score", "last_gain"):
+        tensors[f"state.{name}"] = torch.from_numpy(getattr(state, name).copy())
+    for replica, weights in enumerate(state.kept):
+        for name, value in (weights or {}).items():
+            tensors[f"kept.{replica}.{name}"] = value
+    return tensors
+
+
+def _restore(
+    model: GCN, optimiser: torch.optim.Adam, tensors: dict[str, Tensor]
+) -> TrainingState:
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(tensors[f"model.{name}"])
+            keys = [k for k in ("step", "exp_avg", "exp_avg_sq") if f"adam.{k}.{name}" in tensors]
+            optimiser.state[parameter] = {k: tensors[f"adam.{k}.{name}"].clone() for k in keys}
+    kept: list[dict[str, Tensor] | None] = []
+    for replica in range(len(model.seeds)):
+        prefix = f"kept.{replica}."
+        own = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+        kept.append(own or None)
+    return TrainingState(
+        epochs=[Epoch(*figures) for figures in tensors["epochs"].numpy()],
+        stopped_at=tensors["state.stopped_at"].numpy().copy(),
+        best_score=tensors["state.best_score"].numpy().copy(),
+        last_gain=tensors["state.last_gain"].numpy().copy(),
+        kept=kept,
+    )
+
+
+def training_batch(
+    graph: Any,
+    index: IntArray,
+    *,
+    n_hops: int,
+    features: Any,
+    class_weight: str | None = None,
+) -> LabelledBatch:
+    """The batch that holds all nodes of an index set."""
+    from graphconv.batching import make_batch
+
+    batch = make_batch(graph, index, n_hops=n_hops, features=features)
+    return LabelledBatch.make(batch, graph.labels, class_weight)
