@@ -26,6 +26,25 @@ void require_tuple(nb::handle source, Py_ssize_t size, const char* what) {
     }
 }
 
+// Arguments come in as objects, so that a wrong one gets our message and not a list of overloads.
+std::int64_t integer(nb::handle source, const char* name) {
+    const long long value = PyLong_AsLongLong(source.ptr());
+    if (value == -1 && PyErr_Occurred() != nullptr) {
+        PyErr_Clear();
+        throw nb::type_error((std::string(name) + " must be an integer").c_str());
+    }
+    return value;
+}
+
+double number(nb::handle source) {
+    const double value = PyFloat_AsDouble(source.ptr());
+    if (value == -1 && PyErr_Occurred() != nullptr) {
+        PyErr_Clear();
+        throw nb::type_error("self_weight must be a number");
+    }
+    return value;
+}
+
 // The four arrays of a graphconv.kernels.Csr.
 class CsrArrays {
 public:
@@ -75,7 +94,7 @@ public:
                                    std::to_string(width) + " columns and " + std::to_string(n_keys) +
                                    " keys").c_str());
         }
-        threshold_ = nb::cast<std::int64_t>(item(dropout, 1));
+        threshold_ = integer(item(dropout, 1), "dropout.threshold");
         if (threshold_ < 1 || threshold_ > 65536) {
             throw nb::value_error(("dropout.threshold must be in 1 .. 65536, got " +
                                    std::to_string(threshold_)).c_str());
@@ -120,7 +139,8 @@ void with_types(Kind kind, bool wide, F f) {
 }
 
 nb::object propagate(nb::handle rows, nb::handle dense, nb::handle row_scale,
-                     nb::handle column_scale, double self_weight) {
+                     nb::handle column_scale, nb::handle self_weight) {
+    const double self = number(self_weight);
     const CsrArrays csr(rows);
     const Array from(dense, "dense");
     const Array left(row_scale, "row_scale", true), right(column_scale, "column_scale", true);
@@ -138,7 +158,7 @@ nb::object propagate(nb::handle rows, nb::handle dense, nb::handle row_scale,
         kernels<T, I>().propagate({csr.rows<T, I>(), from.data<const T>(),
                                    left.none() ? nullptr : left.data<const T>(),
                                    right.none() ? nullptr : right.data<const T>(), out.data<T>(),
-                                   from.size(0), from.size(1), T(self_weight)});
+                                   from.size(0), from.size(1), T(self)});
     });
     return result;
 }
@@ -161,13 +181,15 @@ nb::object feature_product(nb::handle rows, nb::handle weight, nb::handle dropou
     return result;
 }
 
-nb::object feature_product_transposed(nb::handle rows, nb::handle dense, std::int64_t n_columns,
+nb::object feature_product_transposed(nb::handle rows, nb::handle dense, nb::handle columns,
                                       nb::handle dropout, nb::handle row_ids) {
     const CsrArrays csr(rows);
     const Array from(dense, "dense");
     require_float_matrix(from);
     csr.require_values(from.kind(), " like dense");
-    if (from.size(0) != csr.n_rows() || n_columns < 0) {
+    const std::int64_t n_columns = integer(columns, "n_columns");
+    if (n_columns < 0) throw nb::value_error("n_columns must not be negative");
+    if (from.size(0) != csr.n_rows()) {
         throw nb::value_error(("dense must have one row for each row of the features, got " +
                                std::to_string(from.size(0)) + " for " +
                                std::to_string(csr.n_rows())).c_str());
@@ -187,7 +209,8 @@ nb::object feature_product_transposed(nb::handle rows, nb::handle dense, std::in
 
 // Forward if `gradient` is None.
 nb::object dropout_dense(nb::handle gradient, nb::handle dense, nb::handle dropout,
-                         nb::handle row_ids, bool relu) {
+                         nb::handle row_ids, nb::handle relu) {
+    const bool rectify = PyObject_IsTrue(relu.ptr()) == 1;
     const Array from(dense, "dense"), upstream(gradient, "gradient", true);
     require_float_matrix(from);
     if (!upstream.none()) {
@@ -205,7 +228,7 @@ nb::object dropout_dense(nb::handle gradient, nb::handle dense, nb::handle dropo
         kernels<T, decltype(i)>().dropout_dense(
             {keys.dropout(), from.data<const T>(),
              upstream.none() ? nullptr : upstream.data<const T>(), out.data<T>(), from.size(0),
-             from.size(1), relu});
+             from.size(1), rectify});
     });
     return result;
 }
@@ -216,11 +239,15 @@ nb::object dropout_dense(nb::handle gradient, nb::handle dense, nb::handle dropo
 NB_MODULE(_native, m) {
     m.doc() = "C++ kernels; graphconv.kernels.native is their documented face.";
     graphconv::variant();  // a wrong GRAPHCONV_SIMD should fail here, not in the first product
-    m.def("propagate", graphconv::propagate, nb::arg("rows").none(), nb::arg("dense").none(),
-          nb::arg("row_scale").none(), nb::arg("column_scale").none(), nb::arg("self_weight"));
-    m.def("feature_product", graphconv::feature_product);
-    m.def("feature_product_transposed", graphconv::feature_product_transposed);
-    m.def("dropout_dense", graphconv::dropout_dense);
+    const auto any = [](const char* name) { return nb::arg(name).none(); };
+    m.def("propagate", graphconv::propagate, any("rows"), any("dense"), any("row_scale"),
+          any("column_scale"), any("self_weight"));
+    m.def("feature_product", graphconv::feature_product, any("rows"), any("weight"), any("dropout"),
+          any("row_ids"));
+    m.def("feature_product_transposed", graphconv::feature_product_transposed, any("rows"),
+          any("dense"), any("n_columns"), any("dropout"), any("row_ids"));
+    m.def("dropout_dense", graphconv::dropout_dense, any("gradient"), any("dense"), any("dropout"),
+          any("row_ids"), any("relu"));
     m.def("set_threads", [](int n) {
         if (n < 1 || n > 1024) throw nb::value_error("the number of threads must be in 1 .. 1024");
         graphconv::set_threads(n);

@@ -44,31 +44,36 @@ void cut(const Rows<T, I>& rows, std::int64_t n_entries, int n_chunks, Chunks& c
     if (chunks.bounds[chunks.n] < rows.n_rows) chunks.bounds[++chunks.n] = rows.n_rows;
 }
 
-// Calls body.rows(first, last) over all rows, on several threads if that pays. Each row is worked
-// on by one thread in one way, so the result does not depend on how the rows are shared out.
-template <class Body, class T, class I>
+GRAPHCONV_INLINE int n_chunks(std::int64_t work) {
+    const std::int64_t n = work / kChunkWork;
+    return n < 1 ? 1 : n < kMaxChunks ? int(n) : kMaxChunks;
+}
+
+// Calls body(chunk) for every chunk in 0 .. n, on several threads.
+template <class Body>
+void share(int n, const Body& body) {
+    parallel_for(
+        n,
+        [](void* context, int chunk) { (*static_cast<const Body*>(context))(chunk); },
+        const_cast<Body*>(&body));
+}
+
+// Calls body(first, last) over all rows, on several threads if that pays. Each row is worked on by
+// one thread and in one way, so the result does not depend on how the rows are shared out.
+template <class T, class I, class Body>
 void share_rows(const Rows<T, I>& rows, std::int64_t width, const Body& body) {
     if (threads() > 1) {
         const std::int64_t n_entries = count_entries(rows);
         const std::int64_t work = (n_entries + rows.n_rows) * (width + 4);
         if (work >= kWorthThreads) {
-            struct Shared {
-                const Body& body;
-                Chunks chunks;
-            } shared{body, {}};
-            const std::int64_t wanted = work / kChunkWork;
-            cut(rows, n_entries, wanted < kMaxChunks ? int(wanted) : kMaxChunks, shared.chunks);
-            parallel_for(
-                shared.chunks.n,
-                [](void* context, int chunk) {
-                    Shared& s = *static_cast<Shared*>(context);
-                    s.body.rows(s.chunks.bounds[chunk], s.chunks.bounds[chunk + 1]);
-                },
-                &shared);
+            Chunks chunks;
+            cut(rows, n_entries, n_chunks(work), chunks);
+            share(chunks.n,
+                  [&](int chunk) { body(chunks.bounds[chunk], chunks.bounds[chunk + 1]); });
             return;
         }
     }
-    body.rows(0, rows.n_rows);
+    body(std::int64_t(0), rows.n_rows);
 }
 
 }  // namespace GRAPHCONV_VARIANT

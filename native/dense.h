@@ -8,6 +8,12 @@
 namespace graphconv {
 namespace GRAPHCONV_VARIANT {
 
+#if defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__)
+constexpr bool kBigEndian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+#else
+constexpr bool kBigEndian = false;
+#endif
+
 // Forward:  out = dropout(relu(dense)), or dropout(dense)
 // Backward: out = dropout(gradient where dense > 0), or dropout(gradient)
 //
@@ -19,7 +25,7 @@ template <class T>
 struct DropoutRows {
     const DropoutDense<T>& a;
 
-    void rows(std::int64_t first, std::int64_t last) const {
+    void operator()(std::int64_t first, std::int64_t last) const {
         if (a.gradient == nullptr) {
             a.relu ? run<false, true>(first, last) : run<false, false>(first, last);
         } else {
@@ -27,64 +33,114 @@ struct DropoutRows {
         }
     }
 
+    // Elements are taken in groups whose factors are made together: a few rows, or a part of one.
     template <bool Backward, bool Relu>
     void run(std::int64_t first, std::int64_t last) const {
-        constexpr std::int64_t kBuffer = 256;  // elements whose factors are made at once
-        const int n_keys = a.dropout.n_keys > 0 ? a.dropout.n_keys : 1;
-        const std::int64_t block = a.width / n_keys;
-        T factors[kBuffer];
-        if (a.dropout.n_keys == 0) {
-            for (T& factor : factors) factor = 1;
+        const int n_keys = a.dropout.n_keys;
+        if (n_keys == 0) {
+            apply<Backward, Relu>(first * a.width, (last - first) * a.width, nullptr);
+            return;
         }
-        for (std::int64_t i = first; i < last; ++i) {
-            for (int key = 0; key < n_keys; ++key) {
-                for (std::int64_t c = 0; c < block; c += kBuffer) {
-                    const std::int64_t n = block - c < kBuffer ? block - c : kBuffer;
-                    if (a.dropout.n_keys > 0) {
-                        fill(row_counter(a.dropout, key, i) + std::uint64_t(c / 4) * kGolden, n,
-                             factors);
-                    }
-                    const std::int64_t at = i * a.width + key * block + c;
-                    apply<Backward, Relu>(at, n, factors);
+        const std::int64_t block = a.width / n_keys;
+        if (block == 0) return;
+        const std::int64_t padded = (block + 3) / 4 * 4;  // hashes serve four elements
+        const std::int64_t end = last * n_keys;
+        Group group;
+        if (padded > kGroup) {
+            for (std::int64_t unit = first * n_keys; unit < end; ++unit) {
+                for (std::int64_t c = 0; c < block; c += kGroup) {
+                    const std::int64_t n = block - c < kGroup ? block - c : kGroup;
+                    group.n_hashes = 0;
+                    group.push(counter(unit) + std::uint64_t(c / 4) * kGolden, (n + 3) / 4);
+                    group.make_factors(a.dropout.threshold);
+                    apply<Backward, Relu>(unit * block + c, n, group.factors);
+                }
+            }
+            return;
+        }
+        const std::int64_t units = kGroup / padded;
+        for (std::int64_t unit = first * n_keys; unit < end; unit += units) {
+            const std::int64_t n = end - unit < units ? end - unit : units;
+            group.n_hashes = 0;
+            for (std::int64_t k = 0; k < n; ++k) group.push(counter(unit + k), padded / 4);
+            group.make_factors(a.dropout.threshold);
+            if (padded == block) {
+                apply<Backward, Relu>(unit * block, n * block, group.factors);
+            } else {
+                for (std::int64_t k = 0; k < n; ++k) {
+                    apply<Backward, Relu>((unit + k) * block, block, group.factors + k * padded);
                 }
             }
         }
     }
 
-    // 65536 / threshold for elements that are kept, else 0.
-    GRAPHCONV_INLINE void fill(std::uint64_t counter, std::int64_t n, T* factors) const {
-        const T scale = T(65536.0 / a.dropout.threshold);
-        for (std::int64_t k = 0; k < n; k += 4, counter += kGolden) {
-            const std::uint64_t z = hash(counter);
-            for (int lane = 0; lane < 4; ++lane) {
-                factors[k + lane] =
-                    ((z >> (16 * lane)) & 0xFFFF) < a.dropout.threshold ? scale : T(0);
+    static constexpr std::int64_t kGroup = 256;  // elements
+
+    struct Group {
+        std::uint64_t hashes[kGroup / 4];
+        T factors[kGroup];
+        std::int64_t n_hashes;
+
+        GRAPHCONV_INLINE void push(std::uint64_t counter, std::int64_t n) {
+            for (std::int64_t k = 0; k < n; ++k) {
+                hashes[n_hashes + k] = counter + std::uint64_t(k) * kGolden;
+            }
+            n_hashes += n;
+        }
+
+        // 65536 / threshold for elements that are kept, else 0. Plain loops, which compilers
+        // turn into vector code.
+        GRAPHCONV_INLINE void make_factors(std::uint32_t threshold) {
+            for (std::int64_t k = 0; k < n_hashes; ++k) hashes[k] = hash(hashes[k]);
+            std::uint16_t lanes[kGroup];
+            std::memcpy(lanes, hashes, sizeof(hashes));
+            const T scale = T(65536.0 / threshold);
+            const auto limit = std::uint16_t(threshold - 1);
+            for (std::int64_t k = 0; k < 4 * n_hashes; ++k) {
+                factors[k] = lanes[kBigEndian ? k ^ 3 : k] <= limit ? scale : T(0);
             }
         }
+    };
+
+    // A unit is the block of one key in one row.
+    GRAPHCONV_INLINE std::uint64_t counter(std::int64_t unit) const {
+        if (a.dropout.n_keys == 1) return row_counter(a.dropout, 0, unit);
+        return row_counter(a.dropout, int(unit % a.dropout.n_keys), unit / a.dropout.n_keys);
     }
 
-    // A NaN stays one, as it does in numpy.
+    // Without factors nothing is dropped. A NaN stays one, as it does in numpy.
     template <bool Backward, bool Relu>
     GRAPHCONV_INLINE void apply(std::int64_t at, std::int64_t n, const T* factors) const {
         const T* dense = a.dense + at;
+        const T* gradient = Backward ? a.gradient + at : nullptr;
         T* out = a.out + at;
-        if (Backward) {
-            const T* gradient = a.gradient + at;
-            for (std::int64_t k = 0; k < n; ++k) {
-                out[k] = (Relu ? (dense[k] > 0 ? gradient[k] : T(0)) : gradient[k]) * factors[k];
-            }
+        const auto value = [&](std::int64_t k) GRAPHCONV_LAMBDA {
+            if (Backward) return Relu ? (dense[k] > 0 ? gradient[k] : T(0)) : gradient[k];
+            return Relu ? (dense[k] < 0 ? T(0) : dense[k]) : dense[k];
+        };
+        if (factors == nullptr) {
+            for (std::int64_t k = 0; k < n; ++k) out[k] = value(k);
         } else {
-            for (std::int64_t k = 0; k < n; ++k) {
-                out[k] = (Relu ? (dense[k] < 0 ? T(0) : dense[k]) : dense[k]) * factors[k];
-            }
+            for (std::int64_t k = 0; k < n; ++k) out[k] = value(k) * factors[k];
         }
     }
 };
 
 template <class T>
 void dropout_dense(const DropoutDense<T>& a) {
-    DropoutRows<T> body{a};
-    body.rows(0, a.n_rows);
+    const DropoutRows<T> body{a};
+    const std::int64_t work = a.n_rows * a.width;
+    if (threads() == 1 || work < kWorthThreads) {
+        body(0, a.n_rows);
+        return;
+    }
+    const int n = n_chunks(work);
+    const std::int64_t step = (a.n_rows + n - 1) / n;
+    share(n, [&](int chunk) {
+        const std::int64_t first = chunk * step;
+        const std::int64_t last = first + step < a.n_rows ? first + step : a.n_rows;
+        if (first < last) body(first, last);
+    });
 }
 
 }  // namespace GRAPHCONV_VARIANT

@@ -1,27 +1,14 @@
-// Products of sparse features, dropped out on the fly, with the weights, and their gradient.
+// Products of sparse features, dropped out on the fly, with the weights.
 #pragma once
 
 #include "arguments.h"
+#include "blocks.h"
 #include "chunks.h"
-#include "dropout.h"
 #include "propagate.h"
 #include "simd.h"
 
 namespace graphconv {
 namespace GRAPHCONV_VARIANT {
-
-// Calls take(entry) for every entry begin .. end of a row that dropout keeps, in order. Walking
-// the set bits of a mask costs one mispredicted branch in 64 entries, not one in two.
-template <class Take>
-GRAPHCONV_INLINE void for_each_kept(std::int64_t begin, std::int64_t end, std::uint64_t counter,
-                                    std::uint32_t threshold, Take take) {
-    for (; begin < end; begin += 64, counter += 16 * kGolden) {
-        const std::int64_t n = end - begin < 64 ? end - begin : 64;
-        for (std::uint64_t bits = kept_bits(counter, threshold, n); bits; bits &= bits - 1) {
-            take(begin + lowest_bit(bits));
-        }
-    }
-}
 
 // out = dropout(X) @ weight
 //
@@ -35,42 +22,49 @@ GRAPHCONV_INLINE void for_each_kept(std::int64_t begin, std::int64_t end, std::u
 template <class T, class I>
 struct FeatureRows {
     const FeatureProduct<T, I>& a;
+    bool far;
 
-    void rows(std::int64_t first, std::int64_t last) const {
-        const int n_keys = a.dropout.n_keys;
-        const std::int64_t block = n_keys == 1 ? 64 : 4;
-        for (std::int64_t row = first; row < last; row += block) {
-            const std::int64_t end = row + block < last ? row + block : last;
-            for (int key = 0; key < n_keys; ++key) {
-                for_each_tile<T>(a.width / n_keys, [&](auto shape, std::int64_t column,
-                                                       std::int64_t last_pack) {
-                    tile<typename decltype(shape)::Tile>(row, end, key, column, last_pack);
+    void operator()(std::int64_t first, std::int64_t last) const {
+        const std::int64_t width = a.width / a.dropout.n_keys;
+        for (std::int64_t row = first; row < last; row += kBlock) {
+            Block<T, I> block(a.rows, row, row + kBlock < last ? row + kBlock : last);
+            for (int key = 0; key < a.dropout.n_keys; ++key) {
+                block.make_masks(a.dropout, key);
+                for_each_tile<T>(width, [&](auto shape, std::int64_t column, std::int64_t last_pack) {
+                    using Tile = typename decltype(shape)::Tile;
+                    far ? tile<Tile, true>(block, row, key * width + column, last_pack)
+                        : tile<Tile, false>(block, row, key * width + column, last_pack);
                 });
             }
         }
     }
 
-    template <class Tile>
-    void tile(std::int64_t first_row, std::int64_t last_row, int key, std::int64_t column,
+    template <class Tile, bool Far>
+    void tile(const Block<T, I>& block, std::int64_t first_row, std::int64_t column,
               std::int64_t last) const {
         const std::int64_t width = a.width;
-        column += key * (width / a.dropout.n_keys);
         const T* weight = a.dense + column;
         const I* indices = a.rows.indices;
         const T* values = a.rows.values;
         const std::uint32_t threshold = a.dropout.threshold;
         const T scale = T(65536.0 / threshold);
-        for (std::int64_t i = first_row; i < last_row; ++i) {
+        T* out = a.out + first_row * width + column;
+        std::int64_t fetched = 0;
+        for (std::int64_t k = 0; k < block.n; ++k) {
+            if (Far) {
+                block.template look_ahead<true>(k, fetched, [&](std::int64_t e) GRAPHCONV_LAMBDA {
+                    prefetch<Tile>(weight + indices[e] * width);
+                });
+            }
             Tile sum, row;
             sum.clear();
-            for_each_kept(a.rows.begin[i], a.rows.end[i], row_counter(a.dropout, key, i), threshold,
-                          [&](std::int64_t e) GRAPHCONV_LAMBDA {
-                              row.load(weight + indices[e] * width, last);
-                              if (values != nullptr) row.scale(values[e]);
-                              sum.add(row);
-                          });
+            block.template for_each<true>(k, threshold, [&](std::int64_t e) GRAPHCONV_LAMBDA {
+                row.load(weight + indices[e] * width, last);
+                if (values != nullptr) row.scale(values[e]);
+                sum.add(row);
+            });
             sum.scale(scale);
-            sum.store(a.out + i * width + column, last);
+            sum.store(out + k * width, last);
         }
     }
 };
@@ -79,76 +73,9 @@ template <class T, class I>
 void feature_product(const FeatureProduct<T, I>& a) {
     if (a.dropout.n_keys == 0) {
         propagate(Propagate<T, I>{a.rows, a.dense, nullptr, nullptr, a.out, a.n_columns, a.width, 0});
-        return;
+    } else {
+        share_rows(a.rows, a.width, FeatureRows<T, I>{a, is_far<T>(a.n_columns, a.width)});
     }
-    const FeatureRows<T, I> body{a};
-    share_rows(a.rows, a.width, body);
-}
-
-// out = dropout(X).T @ dense, the gradient of feature_product for the weight
-//
-// rows    n_rows rows of X, columns in 0 .. n_columns
-// dropout as in feature_product: the same bits, worked out again
-// dense   (n_rows, width)
-// out     (n_columns, width), zeroed and then added to
-//
-// Cost: as feature_product, each multiply-add also reading and writing an element of out.
-template <class T, class I>
-struct FeatureScatter {
-    const FeatureProduct<T, I>& a;
-    T* out;  // (n_columns, width): a.out, or a partial sum
-    std::int64_t first_row, last_row;
-
-    // Columns first .. last of the width.
-    void columns(std::int64_t first, std::int64_t last) const {
-        const std::int64_t n_keys = a.dropout.n_keys > 0 ? a.dropout.n_keys : 1;
-        const std::int64_t block = a.width / n_keys;
-        for (std::int64_t key = first / block; key * block < last; ++key) {
-            const std::int64_t begin = first > key * block ? first : key * block;
-            const std::int64_t end = last < (key + 1) * block ? last : (key + 1) * block;
-            for_each_tile<T>(end - begin, [&](auto shape, std::int64_t column,
-                                              std::int64_t last_pack) {
-                using Tile = typename decltype(shape)::Tile;
-                a.dropout.n_keys > 0 ? tile<Tile, true>(int(key), begin + column, last_pack)
-                                     : tile<Tile, false>(int(key), begin + column, last_pack);
-            });
-        }
-    }
-
-    template <class Tile, bool Drop>
-    void tile(int key, std::int64_t column, std::int64_t last) const {
-        const std::int64_t width = a.width;
-        const I* indices = a.rows.indices;
-        const T* values = a.rows.values;
-        const std::uint32_t threshold = a.dropout.threshold;
-        T* to = out + column;
-        for (std::int64_t i = first_row; i < last_row; ++i) {
-            Tile source;
-            source.load(a.dense + i * width + column, last);
-            if (Drop) source.scale(T(65536.0 / threshold));
-            auto take = [&](std::int64_t e) GRAPHCONV_LAMBDA {
-                T* target = to + indices[e] * width;
-                Tile sum, term = source;
-                sum.load(target, last);
-                if (values != nullptr) term.scale(values[e]);
-                sum.add(term);
-                sum.store(target, last);
-            };
-            if (Drop) {
-                for_each_kept(a.rows.begin[i], a.rows.end[i], row_counter(a.dropout, key, i),
-                              threshold, take);
-            } else {
-                for (std::int64_t e = a.rows.begin[i], end = a.rows.end[i]; e < end; ++e) take(e);
-            }
-        }
-    }
-};
-
-template <class T, class I>
-void feature_product_transposed(const FeatureProduct<T, I>& a) {
-    std::memset(a.out, 0, sizeof(T) * std::size_t(a.n_columns * a.width));
-    if (a.width == 0) return;
-    FeatureScatter<T, I>{a, a.out, 0, a.rows.n_rows}.columns(0, a.width);
 }
 
 }  // namespace GRAPHCONV_VARIANT

@@ -1,9 +1,7 @@
 #include "pool.h"
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <system_error>
@@ -134,12 +132,13 @@ void parallel_for(int n_chunks, void (*body)(void*, int), void* context) {
     }
 }
 
-void* scratch(long bytes) {
+void* scratch(std::int64_t bytes) {
     thread_local std::unique_ptr<char[]> block;
-    thread_local long size = 0;
+    thread_local std::int64_t size = 0;
     if (size < bytes) {
-        block.reset(new (std::nothrow) char[static_cast<std::size_t>(bytes)]);
-        size = block ? bytes : 0;
+        size = 0;
+        block.reset(new char[static_cast<std::size_t>(bytes)]);
+        size = bytes;
     }
     return block.get();
 }

@@ -1,6 +1,8 @@
 // Threads that share out the chunks of one kernel call, and sleep in between.
 #pragma once
 
+#include <cstdint>
+
 namespace graphconv {
 
 // Number of threads a kernel may use, the calling one included.
@@ -13,9 +15,9 @@ void set_threads(int n);
 // helpers, the caller works alone.
 void parallel_for(int n_chunks, void (*body)(void* context, int chunk), void* context);
 
-// Scratch memory that outlives the call, one block per thread and so free of page faults after the
-// first call; null if there is none left. `bytes` must be at most kScratchBytes.
-constexpr long kScratchBytes = 1L << 22;
-void* scratch(long bytes);
+// Memory for partial sums, kept by the thread from call to call and so free of page faults after
+// the first. `bytes` is at most kScratchBytes. Throws std::bad_alloc.
+constexpr std::int64_t kScratchBytes = std::int64_t(1) << 22;
+void* scratch(std::int64_t bytes);
 
 }  // namespace graphconv

@@ -12,6 +12,18 @@ namespace GRAPHCONV_VARIANT {
 constexpr std::int64_t kCachedBytes = 1 << 18;
 constexpr std::int64_t kAhead = 16;  // entries between a prefetch and its use
 
+template <class T>
+GRAPHCONV_INLINE bool is_far(std::int64_t n_rows, std::int64_t width) {
+    return n_rows * width * std::int64_t(sizeof(T)) > kCachedBytes;
+}
+
+// Fetches the cache lines of a tile.
+template <class Tile, class T>
+GRAPHCONV_INLINE void prefetch(const T* from) {
+    for (int k = 0; k < Tile::kElements; k += 64 / int(sizeof(T))) GRAPHCONV_PREFETCH(from + k);
+    GRAPHCONV_PREFETCH(from + Tile::kElements - 1);
+}
+
 // out[i] = row_scale[i] * (sum_e values[e] * column_scale[j_e] * dense[j_e]
 //                          + self_weight * column_scale[i] * dense[i])
 //
@@ -28,7 +40,7 @@ struct PropagateRows {
     const Propagate<T, I>& a;
     bool far;
 
-    void rows(std::int64_t first, std::int64_t last) const {
+    void operator()(std::int64_t first, std::int64_t last) const {
         // In blocks, so that a row cut into several tiles finds its entries in the first cache level.
         for (std::int64_t row = first; row < last; row += 64) {
             const std::int64_t end = row + 64 < last ? row + 64 : last;
@@ -57,11 +69,7 @@ struct PropagateRows {
                 const std::int64_t j = indices[e];
                 if (Far) {
                     const std::int64_t ahead = e + kAhead < final_entry ? e + kAhead : final_entry;
-                    const T* target = dense + indices[ahead] * width;
-                    for (int k = 0; k < Tile::kElements; k += 64 / int(sizeof(T))) {
-                        GRAPHCONV_PREFETCH(target + k);
-                    }
-                    GRAPHCONV_PREFETCH(target + Tile::kElements - 1);
+                    prefetch<Tile>(dense + indices[ahead] * width);
                 }
                 row.load(dense + j * width, last);
                 if (values != nullptr || column_scale != nullptr) {
@@ -85,8 +93,7 @@ struct PropagateRows {
 
 template <class T, class I>
 void propagate(const Propagate<T, I>& a) {
-    const bool far = a.n_columns * a.width * std::int64_t(sizeof(T)) > kCachedBytes;
-    const PropagateRows<T, I> body{a, far};
+    const PropagateRows<T, I> body{a, is_far<T>(a.n_columns, a.width)};
     share_rows(a.rows, a.width, body);
 }
 

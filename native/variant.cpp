@@ -3,6 +3,7 @@
 #include "arguments.h"
 #include "dense.h"
 #include "features.h"
+#include "features_transposed.h"
 #include "propagate.h"
 
 #define GRAPHCONV_QUOTE(name) #name

@@ -160,7 +160,9 @@ def _leading_block(matrix: sp.csr_array, n_rows: int, n_columns: int, weighted: 
     # Columns are sorted within a row, so the block is the leading part of each row.
     begin, end = matrix.indptr[:n_rows], matrix.indptr[1 : n_rows + 1]
     if n_columns < matrix.shape[1]:
-        inside = np.concatenate(([0], np.cumsum(matrix.indices[: matrix.indptr[n_rows]] < n_columns)))
+        inside = np.concatenate(
+            ([0], np.cumsum(matrix.indices[: matrix.indptr[n_rows]] < n_columns))
+        )
         end = (begin + inside[end] - inside[begin]).astype(matrix.indptr.dtype)
     values = matrix.data if weighted else None
     return Csr(begin, np.ascontiguousarray(end), matrix.indices, values)
@@ -173,7 +175,5 @@ def _feature_rows(features: Any, rows: IntArray | None, dtype: npt.DTypeLike) ->
         dense: Array = np.asarray(features, dtype=dtype)
         return np.ascontiguousarray(dense if rows is None else dense[rows])
     indptr = features.indptr
-    begin, end = (
-        (indptr[:-1], indptr[1:]) if rows is None else (indptr[rows], indptr[rows + 1])
-    )
+    begin, end = (indptr[:-1], indptr[1:]) if rows is None else (indptr[rows], indptr[rows + 1])
     return Csr(begin, end, features.indices, features.data.astype(dtype, copy=False))

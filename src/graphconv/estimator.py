@@ -6,41 +6,26 @@ the fitted model that is saved, loaded and used by the command line.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from graphconv import kernels as kernel_choice
-from graphconv.batching import Batch, make_batch
 from graphconv.estimator_input import (
     attach_to_neighbours,
-    check_trainable,
     encode_targets,
     graph_from_arrays,
-    hold_out,
     seeds_of,
 )
+from graphconv.fitting import FittedGCN, FloatMatrix, Watch, fit_gcn
 from graphconv.graph import Graph
-from graphconv.model import GCN, Activation
-from graphconv.preset_search import choose_settings
-from graphconv.propagation import Propagation, Rule, largest_eigenvalue
-from graphconv.scaling import FeatureScaler, Scaling, fit_scaler
-from graphconv.settings import Settings, resolve_settings
-from graphconv.training import (
-    Progress,
-    TrainingState,
-    single_torch_thread,
-    train,
-    training_batch,
-)
-
-FloatMatrix = npt.NDArray[np.float32]
+from graphconv.model import Activation
+from graphconv.propagation import Rule
+from graphconv.scaling import Scaling
+from graphconv.settings import Settings
 
 
 class GCNClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -72,7 +57,8 @@ class GCNClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
     patience : int, optional
     class_weight : "balanced", optional
     ensemble : int
-        How many models, differing in their seed, to train at once; their probabilities are averaged.
+        How many models, differing in their seed, to train at once; their probabilities are
+        averaged.
     validation_fraction : float
         Share of the labelled nodes that decides when to stop, where the data brings no validation
         nodes of its own. Every class keeps at least one training node.
@@ -176,14 +162,7 @@ class GCNClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
         self.random_state = random_state
 
     def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        adjacency: Any = None,
-        on_epoch: Callable[[Progress], None] | None = None,
-        resume_from: dict[str, torch.Tensor] | None = None,
-        on_checkpoint: Callable[[Callable[[], dict[str, torch.Tensor]]], None] | None = None,
+        self, X: Any, y: Any = None, *, adjacency: Any = None, watch: Watch | None = None
     ) -> GCNClassifier:
         """Learn from the labelled nodes of a graph.
 
@@ -196,117 +175,44 @@ class GCNClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
             gives several labels a node; its unlabelled rows are -1.
         adjacency : array or sparse matrix of shape (n_nodes, n_nodes), optional
             Without one the graph joins every row of X to its nearest neighbours.
-        on_epoch, resume_from, on_checkpoint
-            See `graphconv.training.train`.
+        watch : Watch, optional
+            Who looks on: progress and checkpoints.
         """
         seeds = seeds_of(self.random_state, self.ensemble)
-        self.graph_mode_ = "graph"
+        self.joins_neighbours_ = adjacency is None and not isinstance(X, Graph)
         if isinstance(X, Graph):
             if y is not None or adjacency is not None:
-                raise ValueError("fit must get either a Graph or arrays, got a Graph with y or adjacency")
+                raise ValueError("fit must get a Graph alone, or arrays; got a Graph and arrays")
             graph = X
-            self.n_features_in_ = graph.n_features
         else:
-            labels, class_names = encode_targets(y)
             X = self._check_features(X, reset=True)
-            self.graph_mode_ = "neighbours" if adjacency is None else "adjacency"
+            labels, class_names = encode_targets(y)
             graph = graph_from_arrays(
                 X, labels, class_names, adjacency, self.directed, self.n_neighbors
             )
-            if X is None:
-                self.n_features_in_ = graph.n_features
-        check_trainable(graph)
-        if len(graph.validation_index) == 0:
-            graph = hold_out(graph, self.validation_fraction, seeds[0])
-        self._fit_graph(graph, seeds, on_epoch, resume_from, on_checkpoint)
+        self.n_features_in_ = graph.n_features
+        fitted = fit_gcn(
+            graph,
+            preset=self.preset,
+            overrides=self._overrides(),
+            seeds=seeds,
+            validation_fraction=self.validation_fraction,
+            kernels=self.kernels,
+            watch=watch,
+        )
+        self._set_fitted(fitted)
         return self
 
-    def _fit_graph(
-        self,
-        graph: Graph,
-        seeds: list[int],
-        on_epoch: Callable[[Progress], None] | None,
-        resume_from: dict[str, torch.Tensor] | None,
-        on_checkpoint: Callable[[Callable[[], dict[str, torch.Tensor]]], None] | None,
-    ) -> None:
-        overrides = self._overrides()
-        settings = resolve_settings("robust" if self.preset == "auto" else self.preset, overrides)
-        self.choice_ = ""
-        if self.preset == "auto":
-            settings, self.choice_ = choose_settings(
-                graph, settings, set(overrides), seeds[0], self._train_and_score
-            )
-        model, scaler, state = self._train(
-            graph, settings, seeds, on_epoch, resume_from, on_checkpoint
-        )
-        self._set_fitted(graph, settings, scaler, model)
-        self._set_record(state)
-        self._set_transduction()
-
-    def _set_fitted(
-        self, graph: Graph, settings: Settings, scaler: FeatureScaler, model: GCN
-    ) -> None:
-        self.graph_ = graph
-        self.settings_ = settings
-        self.scaler_ = scaler
-        self.model_ = model
-        self.is_featureless_ = graph.features is None
-        self.is_multilabel_ = graph.is_multilabel
-        self.classes_ = _array_of_names(graph.class_names)
-        weights = model.propagation.self_loop_weight
-        self.self_loop_weight_ = float(np.mean(weights))
-
-    def _set_transduction(self) -> None:
-        self.label_distributions_ = self.predict_proba(self.graph_)
+    def _set_fitted(self, fitted: FittedGCN) -> None:
+        self.fitted_ = fitted
+        self.settings_ = fitted.settings
+        self.choice_ = fitted.choice
+        self.n_epochs_ = fitted.n_epochs
+        self.history_ = fitted.history
+        self.self_loop_weight_ = fitted.self_loop_weight
+        self.classes_ = _array_of_names(fitted.graph.class_names)
+        self.label_distributions_ = fitted.probabilities().mean(axis=1)
         self.transduction_ = self._labels_of(self.label_distributions_)
-
-    def _set_record(self, state: TrainingState) -> None:
-        self.n_epochs_ = int(state.stopped_at.max())
-        self.history_ = {
-            name: np.array([getattr(epoch, name) for epoch in state.epochs]).mean(axis=1).tolist()
-            for name in ("train_loss", "train_accuracy", "validation_loss", "validation_accuracy")
-        }
-
-    def _train(
-        self,
-        graph: Graph,
-        settings: Settings,
-        seeds: list[int],
-        on_epoch: Callable[[Progress], None] | None = None,
-        resume_from: dict[str, torch.Tensor] | None = None,
-        on_checkpoint: Callable[[Callable[[], dict[str, torch.Tensor]]], None] | None = None,
-    ) -> tuple[GCN, FeatureScaler, TrainingState]:
-        scaler = fit_scaler(graph.features, cast(Scaling, settings.scaling))
-        features = scaler.transform(graph.features)
-        model = build_model(graph, settings, seeds, self.kernels)
-
-        def labelled(index: npt.NDArray[np.int64], class_weight: str | None) -> Any:
-            return training_batch(
-                graph, index, n_hops=model.n_hops, features=features, class_weight=class_weight
-            )
-
-        batch = labelled(graph.train_index, settings.class_weight)
-        watched = graph.validation_index
-        validation = labelled(watched, None) if len(watched) else None
-        state = train(
-            model,
-            [batch],
-            validation,
-            settings,
-            on_epoch=on_epoch,
-            resume_from=resume_from,
-            on_checkpoint=on_checkpoint,
-        )
-        return model, scaler, state
-
-    def _train_and_score(
-        self, graph: Graph, settings: Settings, seeds: list[int]
-    ) -> tuple[float, float]:
-        """Mean validation accuracy and loss of some settings, over seeds."""
-        _, _, state = self._train(graph, settings, seeds)
-        accuracies = np.array([epoch.validation_accuracy for epoch in state.epochs])
-        losses = np.array([epoch.validation_loss for epoch in state.epochs])
-        return float(accuracies.max(axis=0).mean()), float(losses.min(axis=0).mean())
 
     def predict(self, X: Any = None, *, adjacency: Any = None) -> npt.NDArray[Any]:
         """Label of each node; for several labels a node, a 0/1 matrix.
@@ -318,7 +224,7 @@ class GCNClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
         return self._labels_of(self.predict_proba(X, adjacency=adjacency))
 
     def _labels_of(self, probabilities: FloatMatrix) -> npt.NDArray[Any]:
-        if self.is_multilabel_:
+        if self.fitted_.graph.is_multilabel:
             return (probabilities > 0.5).astype(np.int64)
         return cast(npt.NDArray[Any], self.classes_[probabilities.argmax(axis=1)])
 
@@ -326,64 +232,44 @@ class GCNClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
         """Probability of each class for each node; arguments as for `predict`."""
         check_is_fitted(self)
         if X is None and adjacency is None:
-            return self.label_distributions_.copy()
-        batch, n_skipped = self._inference_batch(X, adjacency)
-        with torch.no_grad(), single_torch_thread():
-            logits = self.model_(batch)
-            shares = logits.sigmoid() if self.is_multilabel_ else logits.softmax(dim=2)
-        mean: FloatMatrix = shares.mean(dim=1).numpy()[n_skipped:]
+            return cast(FloatMatrix, self.label_distributions_.copy())
+        graph, n_skipped = self._graph_to_predict(X, adjacency)
+        mean: FloatMatrix = self.fitted_.probabilities(graph)[n_skipped:].mean(axis=1)
         return mean
 
     def transform(self, X: Any = None, *, adjacency: Any = None) -> FloatMatrix:
         """Hidden activations that enter the last layer; those of an ensemble side by side."""
-        batch, n_skipped = self._inference_batch(X, adjacency)
-        with torch.no_grad(), single_torch_thread():
-            hidden = self.model_.embed(batch)
-        flat: FloatMatrix = hidden.reshape(hidden.shape[0], -1).numpy()[n_skipped:]
-        return flat
+        check_is_fitted(self)
+        graph, n_skipped = self._graph_to_predict(X, adjacency)
+        return self.fitted_.embedding(graph)[n_skipped:]
 
     @property
     def _n_features_out(self) -> int:
         width = (self.settings_.hidden or (0,))[-1]
-        return width * len(self.model_.seeds)
+        return width * len(self.fitted_.model.seeds)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[Any]:
         """Names of the columns that `transform` returns."""
         check_is_fitted(self)
         return np.array([f"gcn{i}" for i in range(self._n_features_out)], dtype=object)
 
-    def _inference_batch(self, X: Any, adjacency: Any) -> tuple[Batch, int]:
-        """The batch of all nodes to predict, and how many leading rows are not asked for."""
-        check_is_fitted(self)
-        graph, n_skipped = self._graph_to_predict(X, adjacency)
-        if self.is_featureless_ != (graph.features is None):
-            had = "no features" if self.is_featureless_ else f"{self.n_features_in_} features"
-            raise ValueError(f"the model was trained with {had}, so the graph to predict must match")
-        if graph.n_features != self.n_features_in_:
-            what = "nodes (it is featureless)" if self.is_featureless_ else "features"
-            raise ValueError(
-                f"the model was trained with {self.n_features_in_} {what}, "
-                f"but the graph to predict has {graph.n_features}"
-            )
-        features = self.scaler_.transform(graph.features)
-        return make_batch(graph, n_hops=self.model_.n_hops, features=features), n_skipped
-
     def _graph_to_predict(self, X: Any, adjacency: Any) -> tuple[Graph, int]:
+        """The graph to predict, and how many of its leading nodes are not asked for."""
+        known = self.fitted_.graph
         if isinstance(X, Graph):
             return X, 0
         if X is None and adjacency is None:
-            return self.graph_, 0
+            return known, 0
         X = self._check_features(X, reset=False)
         if adjacency is not None:
             return graph_from_arrays(X, None, None, adjacency, self.directed, 0), 0
-        if self.graph_mode_ == "neighbours":
-            return attach_to_neighbours(self.graph_, X, self.n_neighbors), self.graph_.n_nodes
-        if X is not None and X.shape[0] == self.graph_.n_nodes:
-            return replace(self.graph_, features=X), 0
+        if self.joins_neighbours_:
+            return attach_to_neighbours(known, X, self.n_neighbors), known.n_nodes
+        if X.shape[0] == known.n_nodes:
+            return replace(known, features=X), 0
         raise ValueError(
-            "the model was trained on a graph, so new rows of X need an adjacency: "
-            f"got {0 if X is None else X.shape[0]} rows, the training graph has "
-            f"{self.graph_.n_nodes} nodes"
+            "the model was trained on a graph, so new rows of X need an adjacency: got "
+            f"{X.shape[0]} rows, the training graph has {known.n_nodes} nodes"
         )
 
     def _check_features(self, X: Any, reset: bool) -> Any:
@@ -403,48 +289,6 @@ class GCNClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True
         return tags
-
-
-def build_model(
-    graph: Graph,
-    settings: Settings,
-    seeds: list[int],
-    kernels: kernel_choice.KernelName = "auto",
-) -> GCN:
-    """An untrained GCN for a graph.
-
-    Examples
-    --------
-    >>> from graphconv import Settings, load_dataset
-    >>> from graphconv.estimator import build_model
-    >>> model = build_model(load_dataset("karate"), Settings(hidden=(4,)), seeds=[0])
-    >>> tuple(model.layers[0].weight.shape)  # features, terms, replicas, width
-    (34, 1, 1, 4)
-    """
-    lambda_max = settings.lambda_max
-    if lambda_max == "true":
-        needed = settings.propagation == "chebyshev" and not graph.directed
-        lambda_max = largest_eigenvalue(graph) if needed else 2.0
-    propagation = Propagation(
-        cast(Rule, settings.propagation),
-        directed=graph.directed,
-        self_loop_weight=settings.self_loop_weight,
-        chebyshev_order=settings.chebyshev_order,
-        lambda_max=lambda_max,
-        n_replicas=len(seeds),
-        kernels=kernel_choice.select(kernels),
-    )
-    return GCN(
-        graph.n_features,
-        graph.n_classes,
-        propagation,
-        hidden=settings.hidden,
-        seeds=seeds,
-        dropout=settings.dropout,
-        activation=cast(Activation, settings.activation),
-        residual=settings.residual,
-        bias=settings.bias,
-    )
 
 
 def _array_of_names(names: tuple[Any, ...]) -> npt.NDArray[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from graphconv.graph import Graph, encode_labels, symmetrise
-from graphconv.model import hash_key
 from graphconv.scaling import fit_scaler
-from graphconv.splits import hold_out_validation
 
 
 def seeds_of(random_state: Any, n: int) -> list[int]:
@@ -33,7 +30,10 @@ def seeds_of(random_state: Any, n: int) -> list[int]:
 def encode_targets(y: Any) -> tuple[npt.NDArray[np.int64], tuple[Any, ...] | None]:
     """Labels of any type as class numbers, or an indicator matrix as it is."""
     if y is None:
-        raise ValueError("y must hold the labels, -1 or missing where unknown, requires y to be passed, but the target y is None")
+        raise ValueError(
+            "GCNClassifier requires y to be passed, but the target y is None: "
+            "give the labels, -1 or missing where unknown, or a Graph"
+        )
     if sp.issparse(y):
         y = y.toarray()
     array = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
@@ -87,9 +87,7 @@ def graph_from_arrays(
         adjacency = sp.csr_array(adjacency)
         if not directed and adjacency.shape[0] == adjacency.shape[1]:
             adjacency = symmetrise(adjacency)
-    return Graph(
-        adjacency, features=X, labels=labels, class_names=class_names, directed=directed
-    )
+    return Graph(adjacency, features=X, labels=labels, class_names=class_names, directed=directed)
 
 
 def neighbour_graph(X: Any, n_neighbors: int) -> sp.csr_array:
@@ -108,7 +106,7 @@ def attach_to_neighbours(graph: Graph, X: Any, n_neighbors: int) -> Graph:
 
     The training rows don't look back, so a new row's label depends on no other new row.
     """
-    features = graph.features
+    features: Any = graph.features
     scaler = fit_scaler(features)
     n_neighbors = min(_check_n_neighbors(n_neighbors), graph.n_nodes)
     search = NearestNeighbors(n_neighbors=n_neighbors).fit(scaler.transform(features))
@@ -132,44 +130,3 @@ def _check_n_neighbors(n_neighbors: int) -> int:
     if not isinstance(n_neighbors, int | np.integer) or n_neighbors < 1:
         raise ValueError(f"n_neighbors must be at least 1, got {n_neighbors!r}")
     return int(n_neighbors)
-
-
-def check_trainable(graph: Graph) -> None:
-    """Refuse a graph that nothing can be learned from; warn where something cannot be."""
-    train = graph.labels[graph.train_index]
-    if len(train) == 0:
-        raise ValueError(
-            f"at least one node must be labelled for training, got none of {graph.n_nodes}"
-        )
-    if graph.is_multilabel:
-        return
-    present = np.unique(train)
-    if len(present) < 2:
-        name = graph.class_names[int(present[0])]
-        raise ValueError(
-            f"training nodes must have at least two classes, got one class only: {name!r}"
-        )
-    seen_later = np.unique(
-        graph.labels[np.concatenate([graph.validation_index, graph.test_index])]
-    )
-    missing = np.setdiff1d(seen_later, present)
-    if len(missing):
-        names = ", ".join(repr(graph.class_names[int(number)]) for number in missing[:5])
-        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        warnings.warn(
-            f"no training node has class {names}{more}, which validation or test nodes have: "
-            "it cannot be predicted",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-def hold_out(graph: Graph, fraction: float, seed: int) -> Graph:
-    """The graph with a share of its training nodes set aside for validation."""
-    if not isinstance(fraction, int | float) or not 0 <= fraction < 1:
-        raise ValueError(f"validation_fraction must be at least 0 and below 1, got {fraction!r}")
-    if fraction == 0:
-        return graph
-    rng = np.random.default_rng(hash_key(seed, 1))
-    train, validation = hold_out_validation(graph.labels, graph.train_index, fraction, rng)
-    return replace(graph, train_index=train, validation_index=validation)

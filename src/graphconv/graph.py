@@ -7,9 +7,10 @@ weights, features are finite float32, labels are class numbers with -1 for "unkn
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +20,11 @@ Duplicates = Literal["sum", "collapse"]
 SelfLoops = Literal["keep", "drop"]
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
-Features = sp.csr_array | FloatArray
+# A csr_array of float32 or an array; scipy has no types to say so with.
+Features: TypeAlias = Any
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Graph:
     """A graph with what is known about its nodes, validated once and never changed.
 
@@ -58,49 +60,64 @@ class Graph:
     """
 
     adjacency: sp.csr_array
-    features: Features | None = None
-    labels: npt.NDArray[np.int64] | None = None
-    class_names: tuple[Hashable, ...] | None = None
-    node_ids: npt.NDArray[Any] | None = None
-    train_index: IntArray | None = None
-    validation_index: IntArray | None = None
-    test_index: IntArray | None = None
-    feature_names: tuple[str, ...] | None = None
-    directed: bool = False
-    name: str = "graph"
+    features: Features | None
+    labels: npt.NDArray[np.int64]
+    class_names: tuple[Hashable, ...]
+    node_ids: npt.NDArray[Any]
+    train_index: IntArray
+    validation_index: IntArray
+    test_index: IntArray
+    feature_names: tuple[str, ...] | None
+    directed: bool
+    name: str
 
-    def __post_init__(self) -> None:
-        def fix(field: str, value: object) -> None:
-            object.__setattr__(self, field, value)
+    def __init__(
+        self,
+        adjacency: Any,
+        features: Any = None,
+        labels: npt.ArrayLike | None = None,
+        class_names: Sequence[Hashable] | None = None,
+        node_ids: Sequence[Hashable] | npt.NDArray[Any] | None = None,
+        train_index: npt.ArrayLike | None = None,
+        validation_index: npt.ArrayLike | None = None,
+        test_index: npt.ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
+        directed: bool = False,
+        name: str = "graph",
+    ) -> None:
+        self._fix(name=name, directed=bool(directed))
+        self._fix(adjacency=_check_adjacency(adjacency, directed))
+        n_nodes = self.n_nodes
+        self._fix(features=None if features is None else _check_features(features, n_nodes))
+        codes = np.full(n_nodes, -1) if labels is None else _check_labels(labels, n_nodes)
+        self._fix(labels=_frozen(codes), class_names=_check_class_names(class_names, codes))
+        self._fix(node_ids=_check_node_ids(node_ids, n_nodes))
+        names = None if feature_names is None else tuple(str(name) for name in feature_names)
+        if names is not None and len(names) != self.n_features:
+            raise ValueError(
+                f"feature_names must hold one name a feature ({self.n_features}), got {len(names)}"
+            )
+        self._fix(feature_names=names)
+        self._fix_splits(train_index, validation_index, test_index)
 
-        adjacency = _check_adjacency(self.adjacency, self.directed)
-        n_nodes = adjacency.shape[0]
-        fix("adjacency", adjacency)
-        if self.features is not None:
-            fix("features", _check_features(self.features, n_nodes))
-        labels = self.labels
-        labels = np.full(n_nodes, -1) if labels is None else _check_labels(labels, n_nodes)
-        fix("labels", _frozen(labels))
-        fix("class_names", _check_class_names(self.class_names, labels))
-        fix("node_ids", _check_node_ids(self.node_ids, n_nodes))
-        if self.feature_names is not None:
-            fix("feature_names", tuple(str(name) for name in self.feature_names))
-            if len(self.feature_names) != self.n_features:
-                raise ValueError(
-                    f"feature_names must hold one name a feature ({self.n_features}), "
-                    f"got {len(self.feature_names)}"
-                )
-        self._fix_splits()
+    def _fix(self, **fields: object) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
 
-    def _fix_splits(self) -> None:
+    def _fix_splits(
+        self,
+        train: npt.ArrayLike | None,
+        validation: npt.ArrayLike | None,
+        test: npt.ArrayLike | None,
+    ) -> None:
         taken = np.zeros(self.n_nodes, dtype=bool)
         known = self.is_labelled
-        for field in ("validation_index", "test_index", "train_index"):
-            index = getattr(self, field)
-            if index is None:
-                free = known & ~taken if field == "train_index" else np.zeros_like(known)
-                index = np.flatnonzero(free)
-            index = _check_index(index, self.n_nodes, field)
+        # Training comes last: by default it takes what the other two leave.
+        splits = {"validation_index": validation, "test_index": test, "train_index": train}
+        for field, given in splits.items():
+            if given is None:
+                given = np.flatnonzero(known & ~taken) if field == "train_index" else []
+            index = _check_index(given, self.n_nodes, field)
             if taken[index].any():
                 raise ValueError(
                     f"train, validation and test nodes must be disjoint, but node "
@@ -112,7 +129,7 @@ class Graph:
                     f"{self.node_ids[index[~known[index]][0]]!r} has no label"
                 )
             taken[index] = True
-            object.__setattr__(self, field, _frozen(index))
+            self._fix(**{field: _frozen(index)})
 
     @property
     def n_nodes(self) -> int:
@@ -175,6 +192,25 @@ class Graph:
             test_index=np.asarray(test, dtype=np.int64),
         )
 
+    def fingerprint(self) -> str:
+        """SHA-256 over everything in the graph but its name: equal data, equal fingerprint."""
+        digest = hashlib.sha256(f"directed={self.directed}".encode())
+        arrays = [self.adjacency, self.features, self.labels]
+        arrays += [self.train_index, self.validation_index, self.test_index]
+        for array in arrays:
+            parts = (array.indptr, array.indices, array.data) if sp.issparse(array) else (array,)
+            for part in parts:
+                kind = None if part is None else (part.dtype.str, part.shape)
+                digest.update(repr(kind).encode())
+                if part is not None:
+                    digest.update(np.ascontiguousarray(part).data)
+        digest.update(repr((self.class_names, self.node_ids.tolist())).encode())
+        return digest.hexdigest()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+        # Nothing in it can change, so a copy would be the same thing twice.
+        return self
+
     def __repr__(self) -> str:
         features = "no features" if self.features is None else f"{self.n_features} features"
         kind = "directed " if self.directed else ""
@@ -217,27 +253,28 @@ def adjacency_from_edges(
            [1., 0., 1.],
            [0., 1., 0.]], dtype=float32)
     """
-    source, target = np.asarray(source, dtype=np.int64), np.asarray(target, dtype=np.int64)
+    heads: IntArray = np.asarray(source, dtype=np.int64)
+    tails: IntArray = np.asarray(target, dtype=np.int64)
     weighted = weight is not None
-    values = np.ones(len(source)) if weight is None else np.asarray(weight, dtype=np.float64)
-    if not len(source) == len(target) == len(values):
+    values = np.ones(len(heads)) if weight is None else np.asarray(weight, dtype=np.float64)
+    if not len(heads) == len(tails) == len(values):
         raise ValueError(
             "source, target and weight must have one entry an edge, got lengths "
-            f"{len(source)}, {len(target)} and {len(values)}"
+            f"{len(heads)}, {len(tails)} and {len(values)}"
         )
-    for side, ends in (("source", source), ("target", target)):
+    for side, ends in (("source", heads), ("target", tails)):
         if len(ends) and (ends.min() < 0 or ends.max() >= n_nodes):
             wrong = ends[(ends < 0) | (ends >= n_nodes)][0]
             raise ValueError(f"{side} must be a node position 0..{n_nodes - 1}, got {wrong}")
     if self_loops == "drop":
-        keep = source != target
-        source, target, values = source[keep], target[keep], values[keep]
+        keep = heads != tails
+        heads, tails, values = heads[keep], tails[keep], values[keep]
     if duplicates is None:
         duplicates = "sum" if weighted else "collapse"
     if duplicates == "collapse":
-        source, target, values = _largest_of_each_pair(source, target, values)
+        heads, tails, values = _largest_of_each_pair(heads, tails, values)
     # The constructor adds up what is left of duplicates.
-    matrix = sp.coo_array((values, (source, target)), shape=(n_nodes, n_nodes)).tocsr()
+    matrix = sp.coo_array((values, (heads, tails)), shape=(n_nodes, n_nodes)).tocsr()
     matrix = matrix.astype(np.float32)
     return matrix if directed else symmetrise(matrix)
 
@@ -322,7 +359,9 @@ def _check_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
         matrix.sum_duplicates()
     weights = matrix.data
     if weights.dtype.kind == "f" and not np.isfinite(weights).all():
-        raise ValueError(f"edge weights must be finite, got {_entry(matrix, ~np.isfinite(weights))}")
+        raise ValueError(
+            f"edge weights must be finite, got {_entry(matrix, ~np.isfinite(weights))}"
+        )
     if weights.dtype.kind != "b" and (weights < 0).any():
         raise ValueError(f"edge weights must not be negative, got {_entry(matrix, weights < 0)}")
     matrix = sp.csr_array(matrix.astype(np.float32))
@@ -358,9 +397,7 @@ def _check_features(features: Any, n_nodes: int) -> Features:
         matrix = np.asarray(features)
         values = matrix
     if matrix.ndim != 2 or matrix.shape[0] != n_nodes:
-        raise ValueError(
-            f"features must have one row a node ({n_nodes}), got shape {matrix.shape}"
-        )
+        raise ValueError(f"features must have one row a node ({n_nodes}), got shape {matrix.shape}")
     if values.dtype.kind not in "biuf":
         raise ValueError(f"features must be numbers, got dtype {values.dtype}")
     with np.errstate(over="ignore"):

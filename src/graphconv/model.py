@@ -7,8 +7,9 @@ what it would compute alone.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Literal, cast, get_args
 
@@ -22,7 +23,12 @@ from graphconv.propagation import Propagation
 
 Activation = Literal["relu", "tanh", "elu", "none"]
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
-_FUNCTIONS = {"relu": torch.relu, "tanh": torch.tanh, "elu": nn.functional.elu, "none": Tensor.clone}
+_FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "tanh": torch.tanh,
+    "elu": nn.functional.elu,
+    "none": Tensor.clone,
+}
 _MASK = (1 << 64) - 1
 
 
@@ -148,7 +154,7 @@ class GCN(nn.Module):
         generators = [torch.Generator().manual_seed(hash_key(seed) >> 1) for seed in seeds]
         self.layers = nn.ModuleList(
             GraphConvolution(n_in, n_out, propagation, generators, bias)
-            for n_in, n_out in zip(widths, widths[1:], strict=False)
+            for n_in, n_out in itertools.pairwise(widths)
         )
         rates = [dropout] * len(self.layers) if isinstance(dropout, int | float) else list(dropout)
         self.thresholds = [round(65536 * (1 - rate)) for rate in rates]
@@ -217,7 +223,12 @@ class _FeatureProduct(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, weight: Tensor, kernels: ModuleType, rows: Csr, dropout: Dropout | None, ids: Array
+        ctx: Any,
+        weight: Tensor,
+        kernels: ModuleType,
+        rows: Csr,
+        dropout: Dropout | None,
+        ids: Array,
     ) -> Tensor:
         ctx.saved = (kernels, rows, weight.shape[0], dropout, ids)
         out = kernels.feature_product(rows, weight.detach().numpy(), dropout, ids)

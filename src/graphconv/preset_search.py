@@ -102,8 +102,9 @@ def _folds(graph: Graph, seed: int) -> list[Graph]:
     rest = np.setdiff1d(np.flatnonzero(graph.is_labelled), labelled)
     known = graph.labels.copy()
     known[rest] = -1
+    nobody = np.empty(0, dtype=np.int64)
     visible = replace(
-        graph, labels=known, train_index=labelled, validation_index=None, test_index=None
+        graph, labels=known, train_index=labelled, validation_index=nobody, test_index=nobody
     )
     splits = kfold_splits(visible, N_FOLDS, random_state=seed & 0xFFFFFFFF)
     folds = [fold.with_split(fold.train_index, fold.test_index) for fold in splits]

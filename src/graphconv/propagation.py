@@ -1,8 +1,8 @@
 """Propagation: the rules of the paper's table 3 as linear operators on a batch.
 
 Projected features enter, one block of columns for each term of the rule; their propagated sum
-leaves. A rule with terms k = 0..K returns sum_k S_k (X Theta_k). With d the degrees, A the adjacency
-matrix and S = D^-1/2 A D^-1/2, the rules are
+leaves. A rule with terms k = 0..K returns sum_k S_k (X Theta_k). With D the degrees, A the
+adjacency matrix and S = D^-1/2 A D^-1/2, the rules are
 
     renormalised      (D + lambda I)^-1/2 (A + lambda I) (D + lambda I)^-1/2        equation 8
     single-parameter  I + S                                                         equation 7
@@ -26,7 +26,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-import scipy.sparse.linalg
 import torch
 from torch import Tensor, nn
 
@@ -103,7 +102,7 @@ class Propagation(nn.Module):
 
     @property
     def self_loop_weight(self) -> list[float]:
-        """lambda of each replica, learned or fixed."""
+        """Lambda of each replica, learned or fixed."""
         if self.raw_self_loop_weight is None:
             return [self._fixed_weight] * self.n_replicas
         weights = nn.functional.softplus(self.raw_self_loop_weight.detach())

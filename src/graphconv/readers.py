@@ -238,6 +238,8 @@ def build_networkx(
     }
     if weight is not None and any(weight in data for _, _, data in edges):
         ends["weight"] = [data.get(weight, 1) for _, _, data in edges]
+    elif edges and weight not in (None, "weight"):
+        raise ValueError(f"{name} has no edge with the attribute {weight!r}")
 
     def edge_at(row: int) -> str:
         return f"{name}, edge {shown(edges[row][0])} to {shown(edges[row][1])}"
@@ -399,7 +401,7 @@ def _pyg_labels(tensor: Any) -> npt.NDArray[Any] | None:
     if labels.dtype.kind == "f":
         # Unknown labels of whole numbers and 0/1 indicators come as NaN among floats.
         labels = np.where(np.isnan(labels), -1, labels)
-        if (labels == np.round(labels)).all():
+        if np.isfinite(labels).all() and (labels == np.round(labels)).all():
             labels = labels.astype(np.int64)
     return labels
 

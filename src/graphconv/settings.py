@@ -106,7 +106,11 @@ class Settings:
             ("dropout", all(0 <= rate < 1 for rate in rates), "at least 0 and below 1"),
             ("weight_decay", 0 <= self.weight_decay < float("inf"), "at least 0"),
             ("chebyshev_order", self.chebyshev_order >= 0, "at least 0"),
-            ("lambda_max", self.lambda_max == "true" or _above_zero(self.lambda_max), "'true' or above 0"),
+            (
+                "lambda_max",
+                self.lambda_max == "true" or _above_zero(self.lambda_max),
+                "'true' or above 0",
+            ),
             (
                 "self_loop_weight",
                 self.self_loop_weight == "learn" or _above_zero(self.self_loop_weight, True),
@@ -137,15 +141,12 @@ def _above_zero(value: object, or_zero: bool = False) -> bool:
 
 
 ROBUST = Settings()
-PAPER = Settings(
-    hidden=(16,), scaling="row", max_epochs=200, early_stopping="window", patience=10
-)
+PAPER = Settings(hidden=(16,), scaling="row", max_epochs=200, early_stopping="window", patience=10)
 PAPER_NELL = replace(PAPER, hidden=(64,), dropout=0.1, weight_decay=1e-5)
 
 
-def paper_settings(dataset: str) -> Settings:
-    """The paper's recipe for one of its data sets."""
-    return PAPER_NELL if dataset == "nell" else PAPER
+# Test accuracy in percent, table 2 of the paper.
+PAPER_ACCURACY = {"citeseer": 70.3, "cora": 81.5, "pubmed": 79.0, "nell": 66.0}
 
 
 def resolve_settings(preset: str, overrides: dict[str, Any]) -> Settings:

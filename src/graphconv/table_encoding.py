@@ -311,11 +311,11 @@ def _fit_categorical(column: pd.Series[Any], where: str) -> CategoricalColumn:
 def _one_hot(column: pd.Series[Any], known: CategoricalColumn) -> sp.csr_array:
     import pandas as pd
 
-    codes = pd.Categorical(as_text(column), categories=list(known.categories)).codes
+    codes = pd.Index(known.categories).get_indexer(pd.Index(as_text(column)))
     rows = np.flatnonzero(codes >= 0)
     ones = np.ones(len(rows), dtype=np.float32)
     shape = (len(column), len(known.categories))
-    return sp.coo_array((ones, (rows, codes[rows].astype(np.int64))), shape=shape).tocsr()
+    return sp.coo_array((ones, (rows, codes[rows])), shape=shape).tocsr()
 
 
 def _new_vectorizer(**options: Any) -> TfidfVectorizer:

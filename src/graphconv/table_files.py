@@ -189,7 +189,8 @@ def open_binary(path: Path) -> BinaryIO:
 
 
 @contextmanager
-def _open_text(path: Path) -> Iterator[TextIO]:
+def open_text(path: Path) -> Iterator[TextIO]:
+    """Open a file of UTF-8 text, unpacking it if need be, with its line ends as they are."""
     # newline="" leaves line ends inside quotes to the CSV parser; -sig drops a byte order mark.
     with (
         open_binary(path) as raw,
@@ -205,7 +206,7 @@ def _read_delimited(path: Path, delimiter: str, text_columns: Collection[str]) -
         columns = _header(path, delimiter)
         # pandas needs distinct names; those without one are left out below.
         keys = [column or f"\0{position}" for position, column in enumerate(columns)]
-        with _open_text(path) as handle, warnings.catch_warnings():
+        with open_text(path) as handle, warnings.catch_warnings():
             # pandas only warns of a first row that is too long, and cuts it off.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             try:
@@ -235,7 +236,7 @@ def _read_delimited(path: Path, delimiter: str, text_columns: Collection[str]) -
 def _header(path: Path, delimiter: str) -> list[str]:
     import pandas as pd
 
-    with _open_text(path) as handle:
+    with open_text(path) as handle:
         try:
             first = pd.read_csv(
                 handle, sep=delimiter, header=None, nrows=1, dtype="str", na_filter=False
@@ -268,14 +269,14 @@ def table_of_frame(frame: pd.DataFrame, name: str, *, id_column: str | None = No
     if id_column is not None and frame.index.name == id_column and id_column not in frame:
         frame = frame.reset_index()
     frame = frame.reset_index(drop=True)
-    frame.columns = pd.Index([str(column) for column in frame.columns], dtype=object)
+    frame.columns = pd.Index([str(column) for column in frame.columns])
     _check_distinct(name, frame.columns)
     return Table(frame, name, lambda row: f"{name}.iloc[{row}]")
 
 
 def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """The records of a file, each with the line it starts on, blank lines left out."""
-    with _open_text(path) as handle:
+    with open_text(path) as handle:
         reader = csv.reader(handle, delimiter=delimiter)
         line = 1
         for record in reader:

@@ -2,14 +2,14 @@
 
 Two `Table`s enter, a `LoadedGraph` leaves: the graph, how its features were made of the columns,
 and what the user should be told. Every reader ends here, so a CSV file, a data frame and a GraphML
-file with the same content give the same graph. Triples are converted as in the paper's NELL
-experiment (section 5.1).
+file with the same content give the same graph. `triples` converts knowledge
+graphs on the way.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,12 @@ from graphconv.graph import (
 from graphconv.table_encoding import TableEncoding, finite_numbers
 from graphconv.table_files import Table, as_text, count, did_you_mean, shown
 from graphconv.table_labels import read_labels, read_split
+from graphconv.triples import (
+    bipartite_edges,
+    number_relations,
+    with_relation_features,
+    with_relation_ids,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,7 +110,7 @@ class TableOptions:
     def node_text_columns(self) -> set[str]:
         """Columns of a node file that are text whatever they look like."""
         fitted = self.encoding or TableEncoding()
-        encoded = {column.name for column in (*fitted.categorical, *fitted.text)}
+        encoded = set(fitted.columns) - set(fitted.numeric)
         declared = {*self.categorical, *self.text, *self.ignore} - set(fitted.numeric)
         return {self.id, self.label, self.split or "split"} | declared | encoded
 
@@ -138,27 +144,31 @@ def build_graph(
     n_table = 0 if nodes is None else len(nodes.frame)
     features = _with_zero_rows(features, len(ids) - n_table)
     if nodes is not None and len(ids) > n_table:
-        rest = "they have no label" if features is None else "their features are zero"
-        notes.append(f"{count(len(ids) - n_table, 'node')} only in {edges.name}: {rest}")
+        lack = "no label" if features is None else "no label and zero features"
+        notes.append(f"{count(len(ids) - n_table, 'node')} only in {edges.name}: {lack}")
     relation = _optional_column(edges, options.relation, "relation")
     relations: tuple[str, ...] = ()
     if relation is not None:
-        _check_triple_options(edges, options)
-        relations, codes = _relations(edges, relation)
+        if options.directed or options.duplicates == "sum":
+            wrong = "directed" if options.directed else "duplicates='sum'"
+            raise ValueError(
+                f"{edges.name} holds triples, whose graph is undirected and binary, got {wrong}"
+            )
+        relations, codes = number_relations(edges, relation)
         if weight is not None:
             notes.append(f"{edges.name}: triples have no weights, those given are not used")
         notes.append(
             f"{count(len(codes), 'triple')} made a graph with two nodes for each of "
             f"{count(len(relations), 'relation')}"
         )
-        head = len(ids) + 2 * codes
-        source, target = np.concatenate((source, target)), np.concatenate((head, head + 1))
+        source, target = bipartite_edges(source, target, codes, n_entities=len(ids))
         weight, is_undirected = None, True
-        ids = _with_relation_ids(ids, relations)
+        ids = with_relation_ids(ids, relations)
         if options.encoding is None:
             encoding = replace(encoding, relations=relations)
     adjacency = _adjacency(source, target, weight, len(ids), options, notes, is_undirected)
-    features, feature_names = _with_relation_features(features, encoding, relations)
+    features, feature_names = with_relation_features(features, encoding, relations)
+    known = _known_of_nodes(nodes, options, len(ids), notes)
     try:
         graph = Graph(
             adjacency,
@@ -167,7 +177,7 @@ def build_graph(
             feature_names=feature_names,
             directed=options.directed,
             name="graph" if options.name is None else options.name,
-            **_known_of_nodes(nodes, options, len(ids), notes),
+            **known,
         )
     except ValueError as error:
         raise ValueError(f"{edges.name}: {error}") from None
@@ -340,7 +350,7 @@ def _adjacency(
         )
     if n_listed > listed.nnz:
         is_sum = options.duplicates == "sum" or (options.duplicates is None and weight is not None)
-        what = "added to their first" if is_sum else "counted once"
+        what = "added up" if is_sum else "counted once"
         notes.append(f"{count(n_listed - listed.nnz, 'repeated edge')} {what}")
     n_zero = int(np.count_nonzero(listed.data == 0))
     if n_zero:
@@ -399,8 +409,8 @@ def _feature_columns(nodes: Table, options: TableOptions) -> list[str]:
             for name in getattr(options, option):
                 _column(nodes, name, option)
         roles += [*options.categorical, *options.text]
-    if options.label in nodes.frame.columns:
-        roles.append(options.label)
+    if options.require_label or options.label in nodes.frame.columns:
+        roles.append(str(_column(nodes, options.label, "label").name))
     split = _optional_column(nodes, options.split, "split")
     if split is not None:
         roles.append(str(split.name))
@@ -418,64 +428,3 @@ def _with_zero_rows(features: Features | None, n_more: int) -> Features | None:
     return sp.csr_array(
         sp.vstack((features, sp.csr_array((n_more, features.shape[1]), dtype=np.float32)))
     )
-
-
-def _check_triple_options(edges: Table, options: TableOptions) -> None:
-    wrong = "directed" if options.directed else "duplicates 'sum'"
-    if options.directed or options.duplicates == "sum":
-        raise ValueError(
-            f"{edges.name} holds triples, whose graph is undirected and binary, so {wrong} "
-            "cannot be had: choose another --relation, or none"
-        )
-
-
-def _relations(edges: Table, column: pd.Series[Any]) -> tuple[tuple[str, ...], IntArray]:
-    """Names of the relations, and the number of each triple's relation."""
-    text = as_text(column)
-    missing = (text == "").to_numpy(dtype=bool)
-    if missing.any():
-        row = int(np.flatnonzero(missing)[0])
-        raise ValueError(
-            f"{edges.at(row)}: column {str(column.name)!r} must name a relation, got an empty cell"
-        )
-    names, codes = np.unique(np.asarray(text, dtype=object), return_inverse=True)
-    return tuple(str(name) for name in names), codes.astype(np.int64)
-
-
-def _with_relation_ids(ids: npt.NDArray[Any], relations: Sequence[str]) -> npt.NDArray[Any]:
-    taken: set[Hashable] = set(ids.tolist())
-    more: list[str] = []
-    for relation in relations:
-        for end in ("head", "tail"):
-            name, number = f"{relation}:{end}", 2
-            while name in taken:
-                name, number = f"{relation}:{end}#{number}", number + 1
-            taken.add(name)
-            more.append(name)
-    return np.concatenate((ids.astype(object), np.array(more, dtype=object)))
-
-
-def _with_relation_features(
-    features: Features | None, encoding: TableEncoding, relations: Sequence[str]
-) -> tuple[Features | None, tuple[str, ...] | None]:
-    """The block matrix [X, 0; 0, I] of the entities' features and the relations' one-hot ones.
-
-    Featureless entities stay so: the identity of all nodes holds that of the relation nodes.
-    """
-    if features is None:
-        return None, None
-    if not encoding.relations and not relations:
-        return features, encoding.feature_names
-    column = {name: 2 * number for number, name in enumerate(encoding.relations)}
-    known = [number for number, name in enumerate(relations) if name in column]
-    # Two rows and two columns a relation: its heads, its tails.
-    rows = np.array([2 * number + end for number in known for end in (0, 1)], dtype=np.int64)
-    columns = np.array(
-        [column[relations[number]] + end for number in known for end in (0, 1)], dtype=np.int64
-    )
-    ones = np.ones(len(rows), dtype=np.float32)
-    shape = (2 * len(relations), 2 * len(encoding.relations))
-    one_hot = sp.coo_array((ones, (rows, columns)), shape=shape)
-    names = [f"{name}:{end}" for name in encoding.relations for end in ("head", "tail")]
-    blocks = sp.block_diag((sp.csr_array(features), one_hot), format="csr")
-    return sp.csr_array(blocks), (*encoding.feature_names, *names)

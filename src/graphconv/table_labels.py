@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import IntArray, encode_labels
-from graphconv.table_files import Table, as_text, count, shown
+from graphconv.table_files import Table, as_text, count, is_missing, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,12 +65,9 @@ def read_labels(
 
 def _label_values(nodes: Table, column: pd.Series[Any], notes: list[str]) -> list[Any]:
     """Labels with None for the missing ones; whole numbers are ints wherever they come from."""
-    import pandas as pd
-
-    if not (nodes.is_file and isinstance(column.dtype, pd.StringDtype)):
-        plain = [
-            None if missing else cell for cell, missing in zip(column, column.isna(), strict=True)
-        ]
+    plain = [None if is_missing(cell) else cell for cell in column]
+    is_text = all(value is None or isinstance(value, str) for value in plain)
+    if not (nodes.is_file and is_text):
         return [int(v) if isinstance(v, float) and v.is_integer() else v for v in plain]
     text = as_text(column).tolist()
     for marker in sorted(MISSING_LABELS.intersection(text) - {"", "-1"}):

@@ -66,7 +66,7 @@ def write_packed(path: Path, graph: Graph) -> None:
 def read_packed(path: Path) -> Graph:
     """Read what `write_packed` wrote; ValueError if the file is damaged or of another format."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
             arrays = dict(archive.items())
         stored = arrays.pop("sha256").tobytes()
         about = json.loads(arrays["about"].tobytes())

@@ -6,7 +6,7 @@ All arrays are C-contiguous; floats are float32 or float64 and of one kind withi
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,7 @@ def propagate(
     """
     if column_scale is not None:
         dense = dense * column_scale[:, None]
-    out = _matrix(rows, dense.shape[0], dense.dtype) @ dense
+    out: Array = _matrix(rows, dense.shape[0], dense.dtype) @ dense
     if self_weight:
         n = min(out.shape[0], dense.shape[0])
         out[:n] += dense.dtype.type(self_weight) * dense[:n]
@@ -58,7 +58,7 @@ def feature_product(
     """
     matrix = _matrix(rows, weight.shape[0], weight.dtype)
     if dropout is None:
-        return matrix @ weight
+        return cast(Array, matrix @ weight)
     blocks = np.split(weight, len(dropout.keys), axis=1)
     return np.hstack(
         [
@@ -78,7 +78,7 @@ def feature_product_transposed(
     """Gradient of `feature_product` for the weight: dropout(X).T @ dense, shape (n_columns, F)."""
     matrix = _matrix(rows, n_columns, dense.dtype)
     if dropout is None:
-        return matrix.T @ dense
+        return cast(Array, matrix.T @ dense)
     blocks = np.split(dense, len(dropout.keys), axis=1)
     return np.hstack(
         [
@@ -134,7 +134,7 @@ def _dense_mask(dense: Array, dropout: Dropout, row_ids: Array | None) -> Array:
     ids = np.arange(dense.shape[0]) if row_ids is None else row_ids
     columns = np.arange(dense.shape[1] // len(dropout.keys))
     masks = [kept(key, dropout.threshold, ids[:, None], columns) for key in dropout.keys]
-    return np.hstack(masks) * dense.dtype.type(65536 / dropout.threshold)
+    return cast(Array, np.hstack(masks) * dense.dtype.type(65536 / dropout.threshold))
 
 
 def _matrix(rows: Csr, n_columns: int, dtype: npt.DTypeLike) -> sp.csr_array:
@@ -144,9 +144,7 @@ def _matrix(rows: Csr, n_columns: int, dtype: npt.DTypeLike) -> sp.csr_array:
     return sp.csr_array((values, indices, indptr), shape=(len(rows.begin), n_columns))
 
 
-def _dropped(
-    matrix: sp.csr_array, key: int, threshold: int, row_ids: Array | None
-) -> sp.csr_array:
+def _dropped(matrix: sp.csr_array, key: int, threshold: int, row_ids: Array | None) -> sp.csr_array:
     ids = np.arange(matrix.shape[0]) if row_ids is None else row_ids
     lengths = np.diff(matrix.indptr)
     element = np.arange(matrix.nnz) - np.repeat(matrix.indptr[:-1], lengths)

@@ -1,0 +1,42 @@
+# Every target does its own set-up: python3 with venv and pip is all that must be there.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+NATIVE := $(wildcard CMakeLists.txt native/*)
+# Wheels come from the registry as they are; only graphconv itself may be compiled.
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test lint accuracy sanitize clean
+
+demo: $(VENV)/.runtime
+	$(BIN)/graphconv demo
+
+test: lint
+	$(BIN)/python -m pytest -q -n 2 --durations=10
+
+lint: $(VENV)/.develop
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+
+# The accuracies that README and docs/results.md state: 20 seeds on each public split.
+accuracy: $(VENV)/.runtime
+	$(BIN)/python scripts/measure_accuracy.py
+
+# The C++ kernels' tests under AddressSanitizer and ThreadSanitizer.
+sanitize: $(VENV)/.develop
+	PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/sanitize_kernels.sh
+
+$(BIN)/pip:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: $(BIN)/pip pyproject.toml $(NATIVE)
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.develop: $(BIN)/pip pyproject.toml $(NATIVE)
+	$(PIP) --editable ".[dev]"
+	@touch $@ $(VENV)/.runtime
+
+clean:
+	rm -rf $(VENV) build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,107 @@
+// Blocks of sparse rows with their dropout masks.
+#pragma once
+
+#include "arguments.h"
+#include "dropout.h"
+#include "simd.h"
+
+namespace graphconv {
+namespace GRAPHCONV_VARIANT {
+
+constexpr std::int64_t kBlock = 64;     // rows whose masks are made at once
+constexpr std::int64_t kRowsAhead = 8;  // rows between a prefetch and its use
+
+// Up to kBlock rows, and for each which of its first 64 entries dropout keeps. Masks are made well
+// before their use: where the walk over a row's mask ends is anyone's guess, and the sooner the
+// processor knows the mask the less a wrong guess costs.
+template <class T, class I>
+class Block {
+public:
+    std::int64_t n;  // rows
+
+    // Rows first .. last.
+    Block(const Rows<T, I>& rows, std::int64_t first, std::int64_t last)
+        : n(last - first), begin_(rows.begin + first), end_(rows.end + first), first_row_(first) {}
+
+    // Leaves out all entries but those with columns from .. to.
+    void restrict_columns(const I* indices, std::int64_t from, std::int64_t to, bool drop) {
+        for (std::int64_t k = 0; k < n; ++k) {
+            const I* row = indices + begin_[k];
+            const std::int64_t size = end_[k] - begin_[k];
+            std::int64_t before = 0, upto = 0;  // a count is free of branches, unlike a search
+            for (std::int64_t e = 0; e < size; ++e) {
+                before += row[e] < from;
+                upto += row[e] < to;
+            }
+            // Hashes serve four entries, so masks begin at a multiple of four.
+            skipped_[k] = drop && before < upto ? int(before % 4) : 0;
+            quads_[k] = before / 4;
+            low_[k] = I(begin_[k] + before - skipped_[k]);
+            high_[k] = I(begin_[k] + upto);
+        }
+        begin_ = low_;
+        end_ = high_;
+        restricted_ = true;
+    }
+
+    void make_masks(const Dropout& dropout, int key) {
+        for (std::int64_t k = 0; k < n; ++k) {
+            const std::int64_t size = end_[k] - begin_[k];
+            counters_[k] = row_counter(dropout, key, first_row_ + k);
+            if (restricted_) counters_[k] += std::uint64_t(quads_[k]) * kGolden;
+            bits_[k] = kept_bits(counters_[k], dropout.threshold, size < 64 ? size : 64);
+            if (restricted_) bits_[k] &= ~std::uint64_t(0) << skipped_[k];
+        }
+    }
+
+    // Calls take(entry) for the entries of row k that are kept, in order. Walking the set bits
+    // mispredicts once in a row, not at every other entry as a branch on each would.
+    template <bool Drop, class Take>
+    GRAPHCONV_INLINE void for_each(std::int64_t k, std::uint32_t threshold, Take take) const {
+        std::int64_t entry = begin_[k];
+        const std::int64_t end = end_[k];
+        if (!Drop) {
+            for (; entry < end; ++entry) take(entry);
+            return;
+        }
+        std::uint64_t kept = bits_[k];
+        for (std::uint64_t counter = counters_[k];;) {
+            for (; kept; kept &= kept - 1) take(entry + lowest_bit(kept));
+            entry += 64;
+            if (entry >= end) return;
+            counter += 16 * kGolden;
+            kept = kept_bits(counter, threshold, end - entry < 64 ? end - entry : 64);
+        }
+    }
+
+    // Calls fetch(entry) for entries that are used soon, some rows after row k; `fetched` counts
+    // the rows that are done.
+    template <bool Drop, class Fetch>
+    GRAPHCONV_INLINE void look_ahead(std::int64_t k, std::int64_t& fetched, Fetch fetch) const {
+        for (; fetched < n && fetched <= k + kRowsAhead; ++fetched) {
+            const std::int64_t begin = begin_[fetched];
+            if (Drop) {
+                for (std::uint64_t kept = bits_[fetched]; kept; kept &= kept - 1) {
+                    fetch(begin + lowest_bit(kept));
+                }
+            } else {
+                const std::int64_t size = end_[fetched] - begin;
+                for (std::int64_t e = 0; e < size && e < 64; ++e) fetch(begin + e);
+            }
+        }
+    }
+
+private:
+    const I* begin_;
+    const I* end_;
+    std::int64_t first_row_;
+    bool restricted_ = false;
+    std::uint64_t counters_[kBlock];  // hash argument of the four entries at begin_
+    std::uint64_t bits_[kBlock];
+    I low_[kBlock], high_[kBlock];  // begin_ and end_ when restricted
+    std::int64_t quads_[kBlock];    // low_ in its row, in fours
+    int skipped_[kBlock];           // entries at low_ that are not in the range
+};
+
+}  // namespace GRAPHCONV_VARIANT
+}  // namespace graphconv

@@ -1,0 +1,213 @@
+// The gradient of the feature product for the weights.
+#pragma once
+
+#include <cstring>
+
+#include "arguments.h"
+#include "blocks.h"
+#include "chunks.h"
+#include "pool.h"
+#include "propagate.h"
+#include "simd.h"
+
+namespace graphconv {
+namespace GRAPHCONV_VARIANT {
+
+// A part of the product: some rows of X, some columns of X, some columns of the width.
+struct Part {
+    std::int64_t first_row, last_row;
+    std::int64_t first_feature, last_feature;
+    std::int64_t first_column, last_column;
+};
+
+// out += dropout(X).T @ dense, or a part of it
+//
+// rows    n_rows rows of X, columns ("features") in 0 .. n_columns
+// dropout as in feature_product: the same bits, worked out again
+// dense   (n_rows, width), n_keys equal blocks of columns
+// out     (n_columns, width)
+//
+// Cost: as feature_product, each multiply-add also reading and writing an element of out.
+template <class T, class I>
+struct FeatureScatter {
+    const FeatureProduct<T, I>& a;
+    T* out;  // a.out, or a partial sum
+    bool far;
+
+    void add(const Part& part) const {
+        const bool drop = a.dropout.n_keys > 0;
+        const std::int64_t key_width = a.width / (drop ? a.dropout.n_keys : 1);
+        const bool restricted = part.first_feature > 0 || part.last_feature < a.n_columns;
+        for (std::int64_t row = part.first_row; row < part.last_row; row += kBlock) {
+            const std::int64_t end_row =
+                row + kBlock < part.last_row ? row + kBlock : part.last_row;
+            Block<T, I> block(a.rows, row, end_row);
+            if (restricted) {
+                block.restrict_columns(a.rows.indices, part.first_feature, part.last_feature, drop);
+            }
+            for (std::int64_t first = part.first_column; first < part.last_column;) {
+                const std::int64_t key = first / key_width;
+                const std::int64_t key_end = (key + 1) * key_width;
+                const std::int64_t end = key_end < part.last_column ? key_end : part.last_column;
+                if (drop) block.make_masks(a.dropout, int(key));
+                for_each_tile<T>(end - first, [&](auto shape, std::int64_t column,
+                                                  std::int64_t last_pack) {
+                    using Tile = typename decltype(shape)::Tile;
+                    drop ? tile<Tile, true>(block, row, first + column, last_pack)
+                         : tile<Tile, false>(block, row, first + column, last_pack);
+                });
+                first = end;
+            }
+        }
+    }
+
+    template <class Tile, bool Drop>
+    void tile(const Block<T, I>& block, std::int64_t first_row, std::int64_t column,
+              std::int64_t last) const {
+        const std::int64_t width = a.width;
+        const I* indices = a.rows.indices;
+        const T* values = a.rows.values;
+        const std::uint32_t threshold = a.dropout.threshold;
+        const T* dense = a.dense + first_row * width + column;
+        T* to = out + column;
+        std::int64_t fetched = 0;
+        for (std::int64_t k = 0; k < block.n; ++k) {
+            if (far) {
+                block.template look_ahead<Drop>(k, fetched, [&](std::int64_t e) GRAPHCONV_LAMBDA {
+                    prefetch<Tile>(to + indices[e] * width);
+                });
+            }
+            Tile source;
+            source.load(dense + k * width, last);
+            if (Drop) source.scale(T(65536.0 / threshold));
+            block.template for_each<Drop>(k, threshold, [&](std::int64_t e) GRAPHCONV_LAMBDA {
+                T* target = to + indices[e] * width;
+                Tile sum, term = source;
+                sum.load(target, last);
+                if (values != nullptr) term.scale(values[e]);
+                sum.add(term);
+                sum.store(target, last);
+            });
+        }
+    }
+};
+
+// Threads share the product in one of three ways. All give bits that depend on the shapes alone.
+//
+// 1. Many entries to a feature: rows are cut into parts, each is summed on its own, and the sums
+//    are added in order. The number of parts must not depend on the number of threads.
+template <class T, class I>
+int n_row_parts(const FeatureProduct<T, I>& a, std::int64_t n_entries) {
+    const std::int64_t out_bytes = a.n_columns * a.width * std::int64_t(sizeof(T));
+    std::int64_t n = n_entries / (16 * a.n_columns);  // adding up takes a small share of the time
+    if (n > 8) n = 8;
+    while (n > 1 && (n - 1) * out_bytes > kScratchBytes) --n;
+    return n < 1 ? 1 : int(n);
+}
+
+template <class T, class I>
+void scatter_rows(const FeatureProduct<T, I>& a, std::int64_t n_entries, int n_parts, bool far) {
+    const std::int64_t size = a.n_columns * a.width;
+    const std::size_t bytes = sizeof(T) * std::size_t(size);
+    Chunks chunks;
+    cut(a.rows, n_entries, n_parts, chunks);
+    const bool alone = threads() == 1;
+    T* partial = static_cast<T*>(scratch(std::int64_t(bytes) * (alone ? 1 : n_parts - 1)));
+    const auto sum_part = [&](int part, T* out) {
+        std::memset(out, 0, bytes);
+        FeatureScatter<T, I>{a, out, far}.add({chunks.bounds[part], chunks.bounds[part + 1], 0,
+                                               a.n_columns, 0, a.width});
+    };
+    const auto add_part = [&](const T* from) {
+        for (std::int64_t k = 0; k < size; ++k) a.out[k] += from[k];
+    };
+    if (alone) {
+        sum_part(0, a.out);
+        for (int part = 1; part < chunks.n; ++part) {
+            sum_part(part, partial);
+            add_part(partial);
+        }
+    } else {
+        share(chunks.n,
+              [&](int part) { sum_part(part, part == 0 ? a.out : partial + (part - 1) * size); });
+        for (int part = 1; part < chunks.n; ++part) add_part(partial + (part - 1) * size);
+    }
+}
+
+// 2. Several keys: each thread takes the columns of some keys.
+template <class T, class I>
+void scatter_keys(const FeatureScatter<T, I>& scatter) {
+    const FeatureProduct<T, I>& a = scatter.a;
+    const std::int64_t key_width = a.width / a.dropout.n_keys;
+    const int n = 2 * threads() < a.dropout.n_keys ? 2 * threads() : a.dropout.n_keys;
+    share(n, [&](int part) {
+        const std::int64_t first = part * std::int64_t(a.dropout.n_keys) / n * key_width;
+        const std::int64_t last = (part + 1) * std::int64_t(a.dropout.n_keys) / n * key_width;
+        for (std::int64_t j = 0; j < a.n_columns; ++j) {
+            std::memset(a.out + j * a.width + first, 0, sizeof(T) * std::size_t(last - first));
+        }
+        scatter.add({0, a.rows.n_rows, 0, a.n_columns, first, last});
+    });
+}
+
+// 3. Otherwise: each thread takes a range of the features, that is of the rows of out. Ranges are
+// balanced by a histogram of some of the rows.
+template <class T, class I>
+void scatter_features(const FeatureScatter<T, I>& scatter, std::int64_t n_entries) {
+    constexpr int kBuckets = 1024;
+    const FeatureProduct<T, I>& a = scatter.a;
+    int shift = 0;
+    while ((a.n_columns - 1) >> shift >= kBuckets) ++shift;
+    std::int64_t counts[kBuckets] = {};
+    const std::int64_t stride = n_entries / 16384 + 1;
+    std::int64_t total = 0;
+    for (std::int64_t i = 0; i < a.rows.n_rows; i += stride) {
+        for (std::int64_t e = a.rows.begin[i]; e < a.rows.end[i]; ++e, ++total) {
+            ++counts[a.rows.indices[e] >> shift];
+        }
+    }
+    const int wanted = 2 * threads() < kMaxChunks ? 2 * threads() : kMaxChunks;
+    Chunks ranges;
+    ranges.n = 0;
+    ranges.bounds[0] = 0;
+    std::int64_t done = 0;
+    for (int bucket = 0; bucket < kBuckets && ranges.n < wanted - 1; ++bucket) {
+        const std::int64_t end = std::int64_t(bucket + 1) << shift;
+        if (end >= a.n_columns) break;
+        done += counts[bucket];
+        // A feature without entries costs something too: its row of out is zeroed.
+        if ((done / double(total + 1) + 0.25 * end / double(a.n_columns)) * wanted >=
+            1.25 * (ranges.n + 1)) {
+            ranges.bounds[++ranges.n] = end;
+        }
+    }
+    ranges.bounds[++ranges.n] = a.n_columns;
+    share(ranges.n, [&](int range) {
+        const std::int64_t first = ranges.bounds[range], last = ranges.bounds[range + 1];
+        std::memset(a.out + first * a.width, 0,
+                    sizeof(T) * std::size_t((last - first) * a.width));
+        scatter.add({0, a.rows.n_rows, first, last, 0, a.width});
+    });
+}
+
+template <class T, class I>
+void feature_product_transposed(const FeatureProduct<T, I>& a) {
+    if (a.n_columns == 0 || a.width == 0) return;
+    const bool far = is_far<T>(a.n_columns, a.width);
+    const FeatureScatter<T, I> scatter{a, a.out, far};
+    const std::int64_t n_entries = count_entries(a.rows);
+    const bool worth = (n_entries + a.rows.n_rows) * (a.width + 4) >= kWorthThreads;
+    if (worth && a.dropout.n_keys < 4) {
+        const int n_parts = n_row_parts(a, n_entries);
+        if (n_parts > 1) return scatter_rows(a, n_entries, n_parts, far);
+    }
+    if (worth && threads() > 1) {
+        if (a.dropout.n_keys >= 4) return scatter_keys(scatter);
+        return scatter_features(scatter, n_entries);
+    }
+    std::memset(a.out, 0, sizeof(T) * std::size_t(a.n_columns * a.width));
+    scatter.add({0, a.rows.n_rows, 0, a.n_columns, 0, a.width});
+}
+
+}  // namespace GRAPHCONV_VARIANT
+}  // namespace graphconv

@@ -1,0 +1,5 @@
+"""`python -m graphconv` is the command line."""
+
+from graphconv.cli import main
+
+main()

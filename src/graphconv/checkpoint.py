@@ -1,0 +1,238 @@
+"""Models on disk: safetensors for numbers, JSON for everything else, nothing that can run code.
+
+A FittedGCN enters, a folder leaves; and back. While a training runs, its state lies in
+one file beside the folder, from which it continues bit for bit.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+import graphconv
+from graphconv.files import replacing_file, replacing_folder
+from graphconv.fitting import FittedGCN, build_model
+from graphconv.graph import Graph
+from graphconv.graph_files import read_npz, write_npz
+from graphconv.scaling import FeatureScaler
+from graphconv.settings import Settings
+from graphconv.table_encoding import TableEncoding
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A model with what it needs to read new tables as it read those it was trained on."""
+
+    fitted: FittedGCN
+    encoding: TableEncoding | None = None
+    table_options: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+
+def save_model(saved: SavedModel, folder: Path) -> None:
+    """Write a model folder, whole or not at all.
+
+    Parameters
+    ----------
+    saved : SavedModel
+    folder : Path
+        Made if need be. A model folder that is there is replaced; anything else is left alone.
+    """
+    check_replaceable(folder)
+    fitted = saved.fitted
+    tensors = {name: p.detach().contiguous() for name, p in fitted.model.named_parameters()}
+    for name in ("mean", "scale"):
+        values = getattr(fitted.scaler, name)
+        if values is not None:
+            tensors[f"scaler.{name}"] = torch.from_numpy(values)
+    description = {
+        "format": FORMAT,
+        "model": "gcn",
+        "settings": fitted.settings.to_json(),
+        "choice": fitted.choice,
+        "seeds": list(fitted.model.seeds),
+        "lambda_max": fitted.model.propagation.lambda_max,
+        "classes": [_plain(name) for name in fitted.graph.class_names],
+        "n_features": fitted.graph.n_features,
+        "scaling": fitted.scaler.kind,
+        "n_epochs": fitted.n_epochs,
+        "history": fitted.history,
+        "metrics": saved.metrics,
+        "table_options": saved.table_options,
+        "encoding": None if saved.encoding is None else saved.encoding.to_json(),
+        "data_fingerprint": fitted.graph.fingerprint(),
+        "versions": {
+            "graphconv": graphconv.__version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "torch": torch.__version__,
+        },
+    }
+    with replacing_folder(folder) as new:
+        safetensors.torch.save_file(tensors, new / "model.safetensors")
+        (new / "model.json").write_text(json.dumps(description, indent=1, allow_nan=True))
+        write_npz(fitted.graph, new / "graph.npz")
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse to write a model over something that is not one."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise FileExistsError(f"{folder} must be a folder to write the model to, but is a file")
+    if any(folder.iterdir()) and not (folder / "model.json").exists():
+        raise FileExistsError(
+            f"{folder} must be a new or empty folder, or an earlier model, but holds other files"
+        )
+
+
+def load_model(folder: Path) -> SavedModel:
+    """Read a model folder that `save_model` wrote.
+
+    Parameters
+    ----------
+    folder : Path
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from graphconv import load_dataset
+    >>> from graphconv.checkpoint import SavedModel, load_model, save_model
+    >>> from graphconv.fitting import fit_gcn
+    >>> fitted = fit_gcn(load_dataset("karate"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(SavedModel(fitted), Path(folder) / "model")
+    ...     again = load_model(Path(folder) / "model").fitted
+    >>> bool((again.probabilities() == fitted.probabilities()).all())
+    True
+    """
+    description = _read_description(folder)
+    try:
+        tensors = safetensors.torch.load_file(folder / "model.safetensors")
+        graph = read_npz(folder / "graph.npz")
+        settings = Settings.from_json(description["settings"])
+        fitted = _rebuild(description, settings, graph, tensors)
+        encoding = description["encoding"]
+        return SavedModel(
+            fitted,
+            None if encoding is None else TableEncoding.from_json(encoding),
+            description["table_options"],
+            description["metrics"],
+        )
+    except (KeyError, TypeError, RuntimeError, safetensors.SafetensorError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(f"{folder} must be a complete graphconv model, but: {reason}") from error
+
+
+def _read_description(folder: Path) -> dict[str, Any]:
+    path = folder / "model.json"
+    if not path.is_file():
+        what = "has no model.json" if folder.is_dir() else "is not there"
+        raise FileNotFoundError(f"{folder} must be a graphconv model folder, but {what}")
+    try:
+        description = json.loads(path.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} must be JSON, but can't be read: {error}") from error
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        found = description.get("format") if isinstance(description, dict) else None
+        raise ValueError(f"{path} must have model format {FORMAT}, got {found!r}")
+    return description
+
+
+def _rebuild(
+    description: dict[str, Any], settings: Settings, graph: Graph, tensors: dict[str, Tensor]
+) -> FittedGCN:
+    mean, scale = (
+        tensors.pop(f"scaler.{name}").numpy() if f"scaler.{name}" in tensors else None
+        for name in ("mean", "scale")
+    )
+    # The eigenvalue belongs to the training; other graphs have others.
+    known = replace(settings, lambda_max=description["lambda_max"])
+    model = build_model(graph, known, description["seeds"])
+    model.load_state_dict(tensors)
+    return FittedGCN(
+        graph,
+        settings,
+        FeatureScaler(description["scaling"], mean, scale),
+        model,
+        description["n_epochs"],
+        description["history"],
+        description["choice"],
+    )
+
+
+def _plain(name: Any) -> Any:
+    if isinstance(name, str | int | float | bool):
+        return name
+    raise ValueError(f"class names must be text or numbers to be saved, got {name!r}")
+
+
+class TrainingFile:
+    """The state of a training that is under way, in one file, replaced whole each time.
+
+    Parameters
+    ----------
+    path : Path
+    identity : dict
+        What must be the same for a training to be continued: data, settings, seeds.
+    seconds : float
+        How often to write; 0 writes after every epoch.
+    """
+
+    def __init__(self, path: Path, identity: dict[str, Any], seconds: float = 10.0) -> None:
+        self.path = path
+        self.identity = identity
+        self.seconds = seconds
+        self.stop_requested = False
+        self._last = monotonic()
+
+    def __call__(self, make_tensors: Callable[[], dict[str, Tensor]]) -> None:
+        """Write if it is time; if a stop was asked for, write and raise KeyboardInterrupt."""
+        if self.stop_requested or monotonic() - self._last >= self.seconds:
+            with replacing_file(self.path) as new:
+                metadata = {"identity": json.dumps(self.identity, sort_keys=True)}
+                safetensors.torch.save_file(make_tensors(), new, metadata)
+            self._last = monotonic()
+        if self.stop_requested:
+            raise KeyboardInterrupt
+
+    def read(self) -> dict[str, Tensor] | None:
+        """The saved state; None if there is none."""
+        if not self.path.exists():
+            return None
+        identity = read_identity(self.path)
+        for key, value in self.identity.items():
+            if identity.get(key) != value:
+                raise ValueError(
+                    f"{self.path} must be from the same training to continue it, "
+                    f"but its {key.replace('_', ' ')} differs"
+                )
+        return safetensors.torch.load_file(self.path)
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+def read_identity(path: Path) -> dict[str, Any]:
+    """What a training file says of the training it belongs to."""
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            identity = json.loads(file.metadata()["identity"])
+    except (safetensors.SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} must be a training to continue, but can't be read") from error
+    assert isinstance(identity, dict)
+    return identity

@@ -1,0 +1,260 @@
+"""The command line: reads options, calls public functions, prints what they return.
+
+Nothing heavy is imported before a command needs it, so that `graphconv --help` is instant.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import typer.exceptions
+
+from graphconv import __version__
+from graphconv import cli_options as opt
+from graphconv.console import Screen, one_line, show_warnings_as_lines
+
+app = typer.Typer(
+    name="graphconv",
+    help="Label every node of a graph from a few labelled ones.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        print(f"graphconv {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def train(
+    data: opt.DataName = None,
+    edges: opt.Edges = None,
+    nodes: opt.Nodes = None,
+    source: opt.Source = "source",
+    target: opt.Target = "target",
+    weight: opt.Weight = None,
+    relation: opt.Relation = None,
+    id: opt.Id = "id",
+    label: opt.Label = "label",
+    label_separator: opt.LabelSeparator = None,
+    categorical: opt.Categorical = None,
+    text: opt.Text = None,
+    ignore: opt.Ignore = None,
+    split_column: opt.SplitColumn = None,
+    directed: opt.Directed = False,
+    duplicates: opt.Duplicates = None,
+    self_loops: opt.SelfLoops = "keep",
+    closed_ids: opt.ClosedIds = False,
+    data_dir: opt.DataDir = None,
+    split: opt.Split = None,
+    model: opt.Model = "gcn",
+    preset: opt.Preset = None,
+    propagation: opt.Propagation = None,
+    self_loop_weight: opt.SelfLoopWeight = None,
+    chebyshev_order: opt.ChebyshevOrder = None,
+    lambda_max: opt.LambdaMax = None,
+    hidden: opt.Hidden = None,
+    activation: opt.Activation = None,
+    residual: opt.Residual = None,
+    bias: opt.Bias = None,
+    scaling: opt.Scaling = None,
+    dropout: opt.Dropout = None,
+    learning_rate: opt.LearningRate = None,
+    weight_decay: opt.WeightDecay = None,
+    weight_decay_layers: opt.WeightDecayLayers = None,
+    max_epochs: opt.MaxEpochs = None,
+    early_stopping: opt.EarlyStopping = None,
+    patience: opt.Patience = None,
+    class_weight: opt.ClassWeight = None,
+    seed: opt.Seed = 0,
+    runs: opt.Runs = 1,
+    kernels: opt.Kernels = "auto",
+    output: opt.OutputFolder = None,
+    resume: opt.Resume = False,
+    checkpoint_seconds: opt.CheckpointSeconds = 10.0,
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Train a model and label every node.
+
+    Examples: graphconv train cora; graphconv train --edges edges.csv --nodes nodes.csv
+    """
+    from graphconv.settings import Settings
+    from graphconv.workflow import DataRequest, ModelRequest, run_training
+
+    screen = Screen(quiet=quiet, as_json=as_json)
+    tables = _table_options(locals())
+    request = DataRequest(data, edges, nodes, tables, split, data_dir)
+    given = locals()
+    settings = {name: given[name] for name in Settings.__dataclass_fields__}
+    settings["self_loop_weight"] = _number_or(self_loop_weight, "learn", "--self-loop-weight")
+    settings["lambda_max"] = _number_or(lambda_max, "true", "--lambda-max")
+    settings["hidden"] = _numbers(hidden, int, "--hidden")
+    settings["dropout"] = _rates(dropout)
+    chosen = {name: value for name, value in settings.items() if value is not None}
+    wanted = ModelRequest(model, preset, chosen, seed, runs, kernels)
+    run_training(request, wanted, output, screen, resume, checkpoint_seconds)
+
+
+@app.command()
+def predict(
+    folder: opt.ModelFolder,
+    data: opt.DataName = None,
+    edges: opt.Edges = None,
+    nodes: opt.Nodes = None,
+    output: opt.OutputFile = Path("predictions.csv"),
+    data_dir: opt.DataDir = None,
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Label nodes with a trained model: those it was trained on, or those of new data.
+
+    New tables are read with the column names and encodings of the training.
+    """
+    from graphconv.workflow import run_prediction
+
+    screen = Screen(quiet=quiet, as_json=as_json)
+    run_prediction(folder, data, edges, nodes, data_dir, output, screen)
+
+
+@app.command()
+def embed(
+    folder: opt.ModelFolder,
+    data: opt.DataName = None,
+    edges: opt.Edges = None,
+    nodes: opt.Nodes = None,
+    output: opt.OutputFile = Path("embedding.csv"),
+    data_dir: opt.DataDir = None,
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Write the hidden activations of every node, a row each."""
+    from graphconv.workflow import run_embedding
+
+    screen = Screen(quiet=quiet, as_json=as_json)
+    run_embedding(folder, data, edges, nodes, data_dir, output, screen)
+
+
+@app.command()
+def datasets(data_dir: opt.DataDir = None, as_json: opt.AsJson = False) -> None:
+    """List the data sets that can be named, with their sizes, sources and whether they are here."""
+    from dataclasses import asdict
+
+    from graphconv.datasets import list_datasets
+
+    infos = list_datasets(data_dir)
+    screen = Screen(as_json=as_json)
+    screen.result({"datasets": [asdict(info) for info in infos]})
+    here = {"embedded": "in the package", True: "yes", False: "no"}
+    rows = [
+        [
+            info.name,
+            *(_count(n) for n in (info.n_nodes, info.n_edges, info.n_features, info.n_classes)),
+            here[info.cached],
+            info.source,
+        ]
+        for info in infos
+    ]
+    columns = ["name", "nodes", "edges", "features", "classes", "at hand", "source"]
+    screen.table("Data sets", columns, rows)
+
+
+@app.command()
+def demo(output: opt.OutputFolder = None, seed: opt.Seed = 0) -> None:
+    """Train the paper's GCN on Cora and show how it compares."""
+    from graphconv.workflow import DataRequest, ModelRequest, run_training
+
+    screen = Screen()
+    wanted = ModelRequest("gcn", "paper", {}, seed, 1, "auto")
+    run_training(DataRequest("cora"), wanted, output, screen)
+    screen.note("Next: graphconv train --edges edges.csv --nodes nodes.csv   (your own data)")
+
+
+def _table_options(given: dict[str, Any]) -> dict[str, Any]:
+    names = (
+        "source", "target", "weight", "relation", "id", "label", "label_separator", "categorical",
+        "text", "ignore", "directed", "duplicates", "self_loops", "closed_ids",
+    )  # fmt: skip
+    options = {name: given[name] for name in names}
+    for name in ("categorical", "text", "ignore"):
+        options[name] = tuple(options[name] or ())
+    options["split"] = given["split_column"]
+    return options
+
+
+def _number_or(text: str | None, word: str, option: str) -> float | str | None:
+    if text is None or text == word:
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{option} must be a number or '{word}', got {text!r}") from None
+
+
+def _numbers(text: str | None, kind: type, option: str) -> tuple[Any, ...] | None:
+    if text is None:
+        return None
+    try:
+        values = tuple(kind(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"{option} must be numbers separated by commas, got {text!r}") from None
+    return () if values == (0,) and kind is int else values
+
+
+def _rates(text: str | None) -> float | tuple[float, ...] | None:
+    values = _numbers(text, float, "--dropout")
+    return values[0] if values is not None and len(values) == 1 else values
+
+
+def _count(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"
+
+
+def main() -> None:
+    """Run a command; whatever goes wrong becomes one line and an exit code."""
+    show_warnings_as_lines()
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        code = app(standalone_mode=False)
+    except typer.exceptions.TyperException as error:
+        return _fail(error.format_message())
+    except OSError as error:
+        return _fail(_os_error(error))
+    except (ValueError, TypeError, MemoryError) as error:
+        return _fail(str(error) or type(error).__name__)
+    if code == 130:
+        print("graphconv: interrupted; add --resume to go on from here", file=sys.stderr)
+    return code if isinstance(code, int) else 0
+
+
+def _os_error(error: OSError) -> str:
+    if error.errno is None or error.filename is None:
+        return str(error)
+    reason = error.strerror or "can't be used"
+    if error.errno == errno.ENOSPC:
+        reason = "the disk is full"
+    return f"{error.filename}: {reason}"
+
+
+def _fail(text: str) -> int:
+    print(f"graphconv: {one_line(text)}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    main()

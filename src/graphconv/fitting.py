@@ -1,0 +1,281 @@
+"""fit_gcn(): from a Graph to a fitted model that labels it, or another graph.
+
+This is what the estimator and the command line share. It needs no scikit-learn, whose import takes
+as long as training on Cora.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from graphconv import kernels as kernel_choice
+from graphconv.batching import Batch, make_batch
+from graphconv.graph import Graph, IntArray
+from graphconv.model import GCN, Activation, hash_key
+from graphconv.preset_search import choose_settings
+from graphconv.propagation import Propagation, Rule, largest_eigenvalue
+from graphconv.scaling import FeatureScaler, Scaling, fit_scaler
+from graphconv.settings import Settings, resolve_settings
+from graphconv.splits import hold_out_validation
+from graphconv.training import (
+    LabelledBatch,
+    Progress,
+    TrainingState,
+    single_torch_thread,
+    train,
+)
+
+FloatMatrix = npt.NDArray[np.float32]
+MakeTensors = Callable[[], dict[str, Tensor]]
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who looks on while a model trains; see `graphconv.training.train`."""
+
+    on_epoch: Callable[[Progress], None] | None = None
+    resume_from: dict[str, Tensor] | None = None
+    on_checkpoint: Callable[[MakeTensors], None] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class FittedGCN:
+    """A trained model with all it needs to label a graph.
+
+    Parameters
+    ----------
+    graph : Graph
+        What it was trained on, with the validation nodes that were set aside.
+    settings : Settings
+    scaler : FeatureScaler
+    model : GCN
+    n_epochs : int
+        Epochs run, by the longest-running replica.
+    history : dict of lists
+        Loss and accuracy of each epoch, a mean over replicas.
+    choice : str
+        With preset "auto", what was chosen and why.
+    """
+
+    graph: Graph
+    settings: Settings
+    scaler: FeatureScaler
+    model: GCN
+    n_epochs: int
+    history: dict[str, list[float]] = field(default_factory=dict)
+    choice: str = ""
+
+    @property
+    def self_loop_weight(self) -> float:
+        """lambda, learned or given; the mean over replicas."""
+        return float(np.mean(self.model.propagation.self_loop_weight))
+
+    def probabilities(self, graph: Graph | None = None) -> FloatMatrix:
+        """Probabilities of each replica, shape (n_nodes, n_replicas, n_classes).
+
+        Of the training graph's nodes, or those of another graph with the same features.
+        """
+        with torch.no_grad(), single_torch_thread():
+            logits = self.model(self._batch(graph))
+            shares = logits.sigmoid() if self.graph.is_multilabel else logits.softmax(dim=2)
+        return cast(FloatMatrix, shares.numpy())
+
+    def embedding(self, graph: Graph | None = None) -> FloatMatrix:
+        """Activations that enter the last layer, those of replicas side by side."""
+        with torch.no_grad(), single_torch_thread():
+            hidden = self.model.embed(self._batch(graph))
+        return cast(FloatMatrix, hidden.reshape(hidden.shape[0], -1).numpy())
+
+    def _batch(self, graph: Graph | None) -> Batch:
+        graph = self.graph if graph is None else graph
+        known, given = self.graph, graph
+        if (known.features is None) != (given.features is None):
+            had = "no features" if known.features is None else f"{known.n_features} features"
+            has = "none" if given.features is None else str(given.n_features)
+            raise ValueError(f"the model was trained with {had}, the graph to predict has {has}")
+        if known.n_features != given.n_features:
+            what = "nodes and no features" if known.features is None else "features"
+            raise ValueError(
+                f"the model was trained with {known.n_features} {what}, the graph to predict "
+                f"has {given.n_features}"
+            )
+        features = self.scaler.transform(graph.features)
+        return make_batch(graph, n_hops=self.model.n_hops, features=features)
+
+
+def fit_gcn(
+    graph: Graph,
+    *,
+    preset: str = "robust",
+    overrides: dict[str, Any] | None = None,
+    seeds: Sequence[int] = (0,),
+    validation_fraction: float = 0.2,
+    kernels: kernel_choice.KernelName = "auto",
+    watch: Watch | None = None,
+) -> FittedGCN:
+    """Train a GCN, or several that differ in their seed, on the training nodes of a graph.
+
+    Parameters
+    ----------
+    graph : Graph
+    preset : {"robust", "paper", "paper-nell", "auto"}
+    overrides : dict, optional
+        Settings that differ from the preset's.
+    seeds : sequence of int
+        One model each; all train at once.
+    validation_fraction : float
+        Share of the training nodes to set aside, where the graph has no validation nodes.
+    kernels : {"auto", "native", "reference"}
+    watch : Watch, optional
+
+    Examples
+    --------
+    >>> from graphconv import load_dataset
+    >>> from graphconv.fitting import fit_gcn
+    >>> fitted = fit_gcn(load_dataset("karate"), seeds=[1, 2])
+    >>> fitted.probabilities().shape  # nodes, models, classes
+    (34, 2, 4)
+    """
+    overrides = overrides or {}
+    check_trainable(graph)
+    if len(graph.validation_index) == 0:
+        graph = _hold_out(graph, validation_fraction, seeds[0])
+    settings = resolve_settings("robust" if preset == "auto" else preset, overrides)
+    choice = ""
+    if preset == "auto":
+
+        def score(fold: Graph, tried: Settings, seeds: list[int]) -> tuple[float, float]:
+            return _best_validation(_train(fold, tried, seeds, kernels, Watch())[2])
+
+        settings, choice = choose_settings(graph, settings, set(overrides), seeds[0], score)
+    model, scaler, state = _train(graph, settings, seeds, kernels, watch or Watch())
+    names = ("train_loss", "train_accuracy", "validation_loss", "validation_accuracy")
+    history = {
+        name: np.array([getattr(epoch, name) for epoch in state.epochs]).mean(axis=1).tolist()
+        for name in names
+    }
+    return FittedGCN(graph, settings, scaler, model, int(state.stopped_at.max()), history, choice)
+
+
+def build_model(
+    graph: Graph,
+    settings: Settings,
+    seeds: Sequence[int],
+    kernels: kernel_choice.KernelName = "auto",
+) -> GCN:
+    """An untrained GCN for a graph.
+
+    Examples
+    --------
+    >>> from graphconv import Settings, load_dataset
+    >>> from graphconv.fitting import build_model
+    >>> model = build_model(load_dataset("karate"), Settings(hidden=(4,)), seeds=[0])
+    >>> tuple(model.layers[0].weight.shape)  # features, terms, replicas, width
+    (34, 1, 1, 4)
+    """
+    lambda_max = settings.lambda_max
+    if lambda_max == "true":
+        needed = settings.propagation == "chebyshev" and not graph.directed
+        lambda_max = largest_eigenvalue(graph) if needed else 2.0
+    propagation = Propagation(
+        cast(Rule, settings.propagation),
+        directed=graph.directed,
+        self_loop_weight=settings.self_loop_weight,
+        chebyshev_order=settings.chebyshev_order,
+        lambda_max=lambda_max,
+        n_replicas=len(seeds),
+        kernels=kernel_choice.select(kernels),
+    )
+    return GCN(
+        graph.n_features,
+        graph.n_classes,
+        propagation,
+        hidden=settings.hidden,
+        seeds=seeds,
+        dropout=settings.dropout,
+        activation=cast(Activation, settings.activation),
+        residual=settings.residual,
+        bias=settings.bias,
+    )
+
+
+def _train(
+    graph: Graph,
+    settings: Settings,
+    seeds: Sequence[int],
+    kernels: kernel_choice.KernelName,
+    watch: Watch,
+) -> tuple[GCN, FeatureScaler, TrainingState]:
+    scaler = fit_scaler(graph.features, cast(Scaling, settings.scaling))
+    features = scaler.transform(graph.features)
+    model = build_model(graph, settings, seeds, kernels)
+
+    def labelled(index: IntArray, class_weight: str | None) -> LabelledBatch:
+        batch = make_batch(graph, index, n_hops=model.n_hops, features=features)
+        return LabelledBatch.make(batch, graph.labels, class_weight)
+
+    batch = labelled(graph.train_index, settings.class_weight)
+    watched = graph.validation_index
+    state = train(
+        model,
+        [batch],
+        labelled(watched, None) if len(watched) else None,
+        settings,
+        on_epoch=watch.on_epoch,
+        resume_from=watch.resume_from,
+        on_checkpoint=watch.on_checkpoint,
+    )
+    return model, scaler, state
+
+
+def _best_validation(state: TrainingState) -> tuple[float, float]:
+    """Best validation accuracy and loss of a training, means over replicas."""
+    accuracies = np.array([epoch.validation_accuracy for epoch in state.epochs])
+    losses = np.array([epoch.validation_loss for epoch in state.epochs])
+    return float(accuracies.max(axis=0).mean()), float(losses.min(axis=0).mean())
+
+
+def check_trainable(graph: Graph) -> None:
+    """Refuse a graph that nothing can be learned from; warn where something cannot be."""
+    train_labels = graph.labels[graph.train_index]
+    if len(train_labels) == 0:
+        raise ValueError(
+            f"at least one node must be labelled for training, got none of {graph.n_nodes}"
+        )
+    if graph.is_multilabel:
+        return
+    present = np.unique(train_labels)
+    if graph.n_classes > 1 and len(present) < 2:
+        name = graph.class_names[int(present[0])]
+        raise ValueError(
+            f"training nodes must have at least two classes, got one class only: {name!r}"
+        )
+    later = np.concatenate([graph.validation_index, graph.test_index])
+    missing = np.setdiff1d(graph.labels[later], present)
+    if len(missing):
+        names = ", ".join(repr(graph.class_names[int(number)]) for number in missing[:5])
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        warnings.warn(
+            f"no training node has class {names}{more}, which validation or test nodes have: "
+            "it can't be predicted",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _hold_out(graph: Graph, fraction: float, seed: int) -> Graph:
+    if isinstance(fraction, bool) or not 0 <= fraction < 1:
+        raise ValueError(f"validation_fraction must be at least 0 and below 1, got {fraction!r}")
+    if fraction == 0:
+        return graph
+    rng = np.random.default_rng(hash_key(seed, 1))
+    train_index, validation = hold_out_validation(graph.labels, graph.train_index, fraction, rng)
+    return replace(graph, train_index=train_index, validation_index=validation)
