@@ -54,24 +54,40 @@ public:
         }
     }
 
-    // Calls take(entry) for the entries of row k that are kept, in order. Walking the set bits
-    // mispredicts once in a row, not at every other entry as a branch on each would.
-    template <bool Drop, class Take>
-    GRAPHCONV_INLINE void for_each(std::int64_t k, std::uint32_t threshold, Take take) const {
-        std::int64_t entry = begin_[k];
-        const std::int64_t end = end_[k];
-        if (!Drop) {
-            for (; entry < end; ++entry) take(entry);
-            return;
+    // A walk over the entries of a row that are kept, in order. Taking the set bits of a mask one
+    // after the other mispredicts once in a row, not at every other entry as a branch on each would.
+    template <bool Drop>
+    struct Walk {
+        std::int64_t entry, end;
+        std::uint64_t kept, counter;  // mask of the 64 entries at `entry`, and its hash argument
+
+        // Calls take(entry) for all that are left.
+        template <class Take>
+        GRAPHCONV_INLINE void finish(std::uint32_t threshold, Take take) {
+            if (!Drop) {
+                for (; entry < end; ++entry) take(entry);
+                return;
+            }
+            for (;;) {
+                for (; kept; kept &= kept - 1) take(entry + lowest_bit(kept));
+                entry += 64;
+                if (entry >= end) return;
+                counter += 16 * kGolden;
+                kept = kept_bits(counter, threshold, end - entry < 64 ? end - entry : 64);
+            }
         }
-        std::uint64_t kept = bits_[k];
-        for (std::uint64_t counter = counters_[k];;) {
-            for (; kept; kept &= kept - 1) take(entry + lowest_bit(kept));
-            entry += 64;
-            if (entry >= end) return;
-            counter += 16 * kGolden;
-            kept = kept_bits(counter, threshold, end - entry < 64 ? end - entry : 64);
+        GRAPHCONV_INLINE bool more() const { return Drop ? kept != 0 : entry < end; }
+        GRAPHCONV_INLINE std::int64_t next() {
+            if (!Drop) return entry++;
+            const std::int64_t e = entry + lowest_bit(kept);
+            kept &= kept - 1;
+            return e;
         }
+    };
+
+    template <bool Drop>
+    GRAPHCONV_INLINE Walk<Drop> walk(std::int64_t k) const {
+        return {begin_[k], end_[k], Drop ? bits_[k] : 0, Drop ? counters_[k] : 0};
     }
 
     // Calls fetch(entry) for entries that are used soon, some rows after row k; `fetched` counts

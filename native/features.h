@@ -10,6 +10,10 @@
 namespace graphconv {
 namespace GRAPHCONV_VARIANT {
 
+#ifndef PAIR
+#define PAIR 2
+#endif
+template <class Tile> constexpr bool kPaired = Tile::kPacks <= PAIR;
 // out = dropout(X) @ weight
 //
 // rows    n_rows rows of X, columns in 0 .. n_columns
@@ -50,19 +54,42 @@ struct FeatureRows {
         const T scale = T(65536.0 / threshold);
         T* out = a.out + first_row * width + column;
         std::int64_t fetched = 0;
-        for (std::int64_t k = 0; k < block.n; ++k) {
+        const auto add = [&](std::int64_t e, Tile& sum) GRAPHCONV_LAMBDA {
+            Tile row;
+            row.load(weight + indices[e] * width, last);
+            if (values != nullptr) row.scale(values[e]);
+            sum.add(row);
+        };
+        std::int64_t k = 0;
+        if (kPaired<Tile>) {
+        for (; k + 1 < block.n; k += 2) {
+            auto walk0 = block.template walk<true>(k);
+            auto walk1 = block.template walk<true>(k + 1);
+            Tile sum0, sum1;
+            sum0.clear();
+            sum1.clear();
+            while (walk0.more() && walk1.more()) {
+                add(walk0.next(), sum0);
+                add(walk1.next(), sum1);
+            }
+            walk0.finish(threshold, [&](std::int64_t e) GRAPHCONV_LAMBDA { add(e, sum0); });
+            walk1.finish(threshold, [&](std::int64_t e) GRAPHCONV_LAMBDA { add(e, sum1); });
+            sum0.scale(scale);
+            sum0.store(out + k * width, last);
+            sum1.scale(scale);
+            sum1.store(out + (k + 1) * width, last);
+        }
+        }
+        for (; k < block.n; ++k) {
             if (Far) {
                 block.template look_ahead<true>(k, fetched, [&](std::int64_t e) GRAPHCONV_LAMBDA {
                     prefetch<Tile>(weight + indices[e] * width);
                 });
             }
-            Tile sum, row;
+            Tile sum;
             sum.clear();
-            block.template for_each<true>(k, threshold, [&](std::int64_t e) GRAPHCONV_LAMBDA {
-                row.load(weight + indices[e] * width, last);
-                if (values != nullptr) row.scale(values[e]);
-                sum.add(row);
-            });
+            auto walk = block.template walk<true>(k);
+            walk.finish(threshold, [&](std::int64_t e) GRAPHCONV_LAMBDA { add(e, sum); });
             sum.scale(scale);
             sum.store(out + k * width, last);
         }

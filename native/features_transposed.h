@@ -80,7 +80,7 @@ struct FeatureScatter {
             Tile source;
             source.load(dense + k * width, last);
             if (Drop) source.scale(T(65536.0 / threshold));
-            block.template for_each<Drop>(k, threshold, [&](std::int64_t e) GRAPHCONV_LAMBDA {
+            block.template walk<Drop>(k).finish(threshold, [&](std::int64_t e) GRAPHCONV_LAMBDA {
                 T* target = to + indices[e] * width;
                 Tile sum, term = source;
                 sum.load(target, last);

@@ -9,8 +9,14 @@ namespace graphconv {
 namespace GRAPHCONV_VARIANT {
 
 // A dense matrix past this size is fetched ahead of use: it does not stay in the second cache level.
-constexpr std::int64_t kCachedBytes = 1 << 18;
-constexpr std::int64_t kAhead = 16;  // entries between a prefetch and its use
+#ifndef CACHED
+#define CACHED 18
+#endif
+#ifndef AHEAD
+#define AHEAD 16
+#endif
+constexpr std::int64_t kCachedBytes = std::int64_t(1) << CACHED;
+constexpr std::int64_t kAhead = AHEAD;  // entries between a prefetch and its use
 
 template <class T>
 GRAPHCONV_INLINE bool is_far(std::int64_t n_rows, std::int64_t width) {

@@ -13,7 +13,10 @@
 #if defined(__GNUC__)
 #define GRAPHCONV_INLINE inline __attribute__((always_inline))
 #define GRAPHCONV_LAMBDA __attribute__((always_inline))
-#define GRAPHCONV_PREFETCH(address) __builtin_prefetch(address)
+#ifndef LOC
+#define LOC 3
+#endif
+#define GRAPHCONV_PREFETCH(address) __builtin_prefetch(address, 0, LOC)
 #else
 #define GRAPHCONV_INLINE inline
 #define GRAPHCONV_LAMBDA
@@ -79,6 +82,7 @@ struct Pack<T, 1> {
 template <class T, int L, int N>
 struct Tile {
     static constexpr int kElements = L * N;
+    static constexpr int kPacks = N;
     Pack<T, L> p[N];
 
     static GRAPHCONV_INLINE std::int64_t offset(int k, std::int64_t last) {

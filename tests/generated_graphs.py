@@ -21,8 +21,8 @@ def planted_edges(
     labels: np.ndarray,
     rng: np.random.Generator,
     *,
-    degree: float = 6.0,
-    homophily: float = 0.75,
+    degree: float = 5.0,
+    homophily: float = 0.6,
     heavy_tailed: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Ends of random edges, of which a share `homophily` joins two nodes of one class.
@@ -50,9 +50,9 @@ def planted_adjacency(
     if not weighted:
         source, target = planted_edges(labels, rng, **options)
         return adjacency_from_edges(source, target, n_nodes=len(labels), self_loops="drop")
-    source, target = planted_edges(labels, rng, degree=12, homophily=0.4)
+    source, target = planted_edges(labels, rng, degree=10, homophily=0.35)
     alike = labels[source] == labels[target]
-    weight = np.where(alike, rng.gamma(4.0, 1.0, len(source)), rng.gamma(1.0, 0.3, len(source)))
+    weight = np.where(alike, rng.gamma(2.0, 1.0, len(source)), rng.gamma(1.0, 0.8, len(source)))
     return adjacency_from_edges(
         source, target, weight + 1e-3, n_nodes=len(labels), self_loops="drop"
     )
@@ -107,7 +107,7 @@ def _binary(labels: np.ndarray, rng: np.random.Generator) -> sp.csr_array:
 
 
 def _informative_words(labels: np.ndarray, rng: np.random.Generator) -> sp.csr_array:
-    return word_counts(labels, rng, share=0.45)
+    return word_counts(labels, rng, share=0.3)
 
 
 _KINDS: dict[str, tuple[Any, dict[str, Any]]] = {

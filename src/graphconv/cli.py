@@ -103,6 +103,7 @@ def train(
     settings["lambda_max"] = _number_or(lambda_max, "true", "--lambda-max")
     settings["hidden"] = _numbers(hidden, int, "--hidden")
     settings["dropout"] = _rates(dropout)
+    settings["class_weight"] = _class_weight(class_weight)
     chosen = {name: value for name, value in settings.items() if value is not None}
     wanted = ModelRequest(model, preset, chosen, seed, runs, kernels)
     run_training(request, wanted, output, screen, resume, checkpoint_seconds)
@@ -216,6 +217,18 @@ def _numbers(text: str | None, kind: type, option: str) -> tuple[Any, ...] | Non
 def _rates(text: str | None) -> float | tuple[float, ...] | None:
     values = _numbers(text, float, "--dropout")
     return values[0] if values is not None and len(values) == 1 else values
+
+
+def _class_weight(text: str | None) -> str | dict[str, float] | None:
+    if text is None or text == "balanced":
+        return text
+    try:
+        pairs = [part.rsplit("=", 1) for part in text.split(",")]
+        return {name: float(weight) for name, weight in pairs}
+    except ValueError:
+        raise ValueError(
+            f"--class-weight must be 'balanced' or NAME=WEIGHT,..., got {text!r}"
+        ) from None
 
 
 def _count(number: int | None) -> str:

@@ -200,7 +200,11 @@ Patience = Annotated[
 ]
 ClassWeight = Annotated[
     str | None,
-    _option("--class-weight", panel=_TRAINING, help="'balanced' gives rare classes the same say."),
+    _option(
+        "--class-weight",
+        panel=_TRAINING,
+        help="'balanced' gives rare classes the same say; or NAME=WEIGHT,...",
+    ),
 ]
 Seed = Annotated[int, _option("--seed", panel=_TRAINING, help="Same seed, same result.")]
 Runs = Annotated[

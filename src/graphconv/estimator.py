@@ -28,7 +28,8 @@ from graphconv.scaling import Scaling
 from graphconv.settings import Settings
 
 
-class GCNClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+# scikit-learn's wrapping of transform's output would make its X obligatory.
+class GCNClassifier(ClassifierMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """Semi-supervised node classifier: a graph convolutional network.
 
     Every hyper-parameter that is None takes the value of the preset; see `graphconv.Settings` for
@@ -55,7 +56,7 @@ class GCNClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
     max_epochs : int, optional
     early_stopping : {"best", "window", "none"}, optional
     patience : int, optional
-    class_weight : "balanced", optional
+    class_weight : "balanced" or dict, optional
     ensemble : int
         How many models, differing in their seed, to train at once; their probabilities are
         averaged.
@@ -128,7 +129,7 @@ class GCNClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
         max_epochs: int | None = None,
         early_stopping: Literal["best", "window", "none"] | None = None,
         patience: int | None = None,
-        class_weight: Literal["balanced"] | None = None,
+        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
         ensemble: int = 1,
         validation_fraction: float = 0.2,
         n_neighbors: int = 10,
@@ -288,6 +289,7 @@ class GCNClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True
+        tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
 

@@ -62,7 +62,10 @@ def encode_targets(y: Any) -> tuple[npt.NDArray[np.int64], tuple[Any, ...] | Non
 
 
 def _check_indicator(array: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    numbers = array.astype(np.float64)
+    try:
+        numbers = array.astype(np.float64)
+    except (TypeError, ValueError):
+        numbers = np.full(array.shape, np.inf)
     numbers[np.isnan(numbers).all(axis=1)] = -1
     if not np.isin(numbers, (-1, 0, 1)).all():
         raise ValueError("a label matrix must hold 0 and 1, or -1 throughout an unlabelled row")

@@ -26,6 +26,7 @@ from graphconv.scaling import FeatureScaler, Scaling, fit_scaler
 from graphconv.settings import Settings, resolve_settings
 from graphconv.splits import hold_out_validation
 from graphconv.training import (
+    FloatArray,
     LabelledBatch,
     Progress,
     TrainingState,
@@ -218,22 +219,47 @@ def _train(
     features = scaler.transform(graph.features)
     model = build_model(graph, settings, seeds, kernels)
 
-    def labelled(index: IntArray, class_weight: str | None) -> LabelledBatch:
+    # Validation weighs classes as training does, or early stopping would undo the weights.
+    class_weight = _class_weights(graph, settings)
+
+    def labelled(index: IntArray) -> LabelledBatch:
         batch = make_batch(graph, index, n_hops=model.n_hops, features=features)
         return LabelledBatch.make(batch, graph.labels, class_weight)
 
-    batch = labelled(graph.train_index, settings.class_weight)
+    batch = labelled(graph.train_index)
     watched = graph.validation_index
     state = train(
         model,
         [batch],
-        labelled(watched, None) if len(watched) else None,
+        labelled(watched) if len(watched) else None,
         settings,
         on_epoch=watch.on_epoch,
         resume_from=watch.resume_from,
         on_checkpoint=watch.on_checkpoint,
     )
     return model, scaler, state
+
+
+def _class_weights(graph: Graph, settings: Settings) -> FloatArray | None:
+    """How much a node of each class counts; None where all count the same."""
+    given = settings.class_weight
+    if given is None:
+        return None
+    train_labels = graph.labels[graph.train_index]
+    if given == "balanced":
+        if graph.is_multilabel:
+            raise ValueError("class_weight must be None where nodes have several labels")
+        counts = np.bincount(train_labels, minlength=graph.n_classes)
+        return 1 / np.maximum(counts, 1)
+    weights = np.ones(graph.n_classes)
+    # Names given on a command line are text, whatever the classes are.
+    number = {str(name): position for position, name in enumerate(graph.class_names)}
+    for name, weight in given:
+        if str(name) not in number:
+            known = ", ".join(repr(name) for name in graph.class_names[:10])
+            raise ValueError(f"class_weight must name classes ({known}), got {name!r}")
+        weights[number[str(name)]] = weight
+    return weights
 
 
 def _best_validation(state: TrainingState) -> tuple[float, float]:
@@ -253,7 +279,7 @@ def check_trainable(graph: Graph) -> None:
     if graph.is_multilabel:
         return
     present = np.unique(train_labels)
-    if graph.n_classes > 1 and len(present) < 2:
+    if len(present) < 2:
         name = graph.class_names[int(present[0])]
         raise ValueError(
             f"training nodes must have at least two classes, got one class only: {name!r}"

@@ -121,15 +121,18 @@ class Graph:
             if taken[index].any():
                 raise ValueError(
                     f"train, validation and test nodes must be disjoint, but node "
-                    f"{self.node_ids[index[taken[index]][0]]!r} of {field} is in another too"
+                    f"{self._shown(index[taken[index]][0])} of {field} is in another too"
                 )
             if not known[index].all():
                 raise ValueError(
                     f"{field} must hold labelled nodes only, but node "
-                    f"{self.node_ids[index[~known[index]][0]]!r} has no label"
+                    f"{self._shown(index[~known[index]][0])} has no label"
                 )
             taken[index] = True
             self._fix(**{field: _frozen(index)})
+
+    def _shown(self, node: int) -> str:
+        return repr(self.node_ids[node : node + 1].tolist()[0])
 
     @property
     def n_nodes(self) -> int:
@@ -364,7 +367,8 @@ def _check_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
         )
     if weights.dtype.kind != "b" and (weights < 0).any():
         raise ValueError(f"edge weights must not be negative, got {_entry(matrix, weights < 0)}")
-    matrix = sp.csr_array(matrix.astype(np.float32))
+    with np.errstate(over="ignore"):
+        matrix = sp.csr_array(matrix.astype(np.float32))
     if not np.isfinite(matrix.data).all():
         wrong = ~np.isfinite(matrix.data)
         raise ValueError(f"edge weights must fit float32, got {_entry(matrix, wrong)}")

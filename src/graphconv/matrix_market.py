@@ -6,6 +6,7 @@ Not scipy's reader: as of scipy 1.17 a damaged file can end the whole process in
 
 from __future__ import annotations
 
+import warnings
 from typing import IO
 
 import numpy as np
@@ -34,15 +35,20 @@ def read_matrix_market(handle: IO[str]) -> sp.csr_array:
     names = ["row", "column"] if field == "pattern" else ["row", "column", "value"]
     kinds = {"row": np.int64, "column": np.int64, "value": np.float64}
     try:
-        entries = pd.read_csv(
-            handle,
-            sep=r"\s+",
-            header=None,
-            names=names,
-            index_col=False,
-            comment="%",
-            dtype={name: kinds[name] for name in names},
-        )
+        with warnings.catch_warnings():
+            # pandas only warns of a first row that is too long, and cuts it off.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            entries = pd.read_csv(
+                handle,
+                sep=r"\s+",
+                header=None,
+                names=names,
+                index_col=False,
+                comment="%",
+                dtype={name: kinds[name] for name in names},
+            )
+    except pd.errors.ParserWarning:
+        raise ValueError(f"its entries must be {len(names)} numbers each, got more") from None
     except pd.errors.EmptyDataError:
         entries = pd.DataFrame({name: np.empty(0, dtype=kinds[name]) for name in names})
     if len(entries) != n_entries:

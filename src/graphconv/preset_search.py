@@ -121,6 +121,8 @@ def _questions(graph: Graph, fixed: set[str]) -> list[list[dict[str, Any]]]:
     for name, answers in _QUESTIONS.items():
         if any(set(answer) & fixed for answer in answers):
             continue
+        if name == "propagation" and "self_loop_weight" in fixed:
+            continue  # which only the renormalised rule has
         if name == "scaling" and graph.features is None:
             continue
         if name != "propagation" and size > LARGE:

@@ -53,8 +53,9 @@ class Settings:
         when the validation loss exceeds its mean over the `patience` epochs before; keep the last
         weights.
     patience : int
-    class_weight : {None, "balanced"}
-        "balanced" gives every class the same say, however many labels it has.
+    class_weight : None, "balanced" or dict
+        "balanced" gives every class the same say, however many labels it has; a dict says how much
+        a node of each class counts.
     """
 
     hidden: tuple[int, ...] = (64,)
@@ -65,7 +66,7 @@ class Settings:
     dropout: float | tuple[float, ...] = 0.5
     activation: str = "relu"
     residual: bool = False
-    bias: bool = False
+    bias: bool = True
     scaling: str = "auto"
     learning_rate: float = 0.01
     weight_decay: float = 5e-4
@@ -73,7 +74,7 @@ class Settings:
     max_epochs: int = 1000
     early_stopping: str = "best"
     patience: int = 100
-    class_weight: str | None = None
+    class_weight: Literal["balanced"] | tuple[tuple[Any, float], ...] | None = None
 
     def __post_init__(self) -> None:
         hidden = (self.hidden,) if isinstance(self.hidden, int) else tuple(self.hidden)
@@ -86,12 +87,12 @@ class Settings:
             ("scaling", SCALINGS),
             ("early_stopping", EARLY_STOPPING),
             ("weight_decay_layers", ("first", "all")),
-            ("class_weight", (None, "balanced")),
         ):
             if getattr(self, name) not in allowed:
                 names = ", ".join(repr(value) for value in allowed)
                 raise ValueError(f"{name} must be one of {names}, got {getattr(self, name)!r}")
         self._check_numbers()
+        self._check_class_weight()
 
     def _check_numbers(self) -> None:
         rates = self.dropout if isinstance(self.dropout, tuple) else (self.dropout,)
@@ -118,9 +119,27 @@ class Settings:
             ),
             *((name, _above_zero(getattr(self, name)), "above 0") for name in sorted(positive)),
         ]
+        if self.self_loop_weight != 1 and self.propagation != "renormalised":
+            raise ValueError(
+                "self_loop_weight must be 1 unless propagation is 'renormalised', "
+                f"got {self.self_loop_weight!r} with {self.propagation!r}"
+            )
         for name, holds, demand in checks:
             if not holds:
                 raise ValueError(f"{name} must be {demand}, got {getattr(self, name)!r}")
+
+    def _check_class_weight(self) -> None:
+        given = self.class_weight
+        if given is None or given == "balanced":
+            return
+        if isinstance(given, str):
+            raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {given!r}")
+        # Pairs rather than a dict, so that settings can be compared, hashed and frozen.
+        pairs = given.items() if isinstance(given, dict) else given
+        pairs = tuple((name, float(weight)) for name, weight in pairs)
+        if not all(_above_zero(weight, True) for _, weight in pairs):
+            raise ValueError(f"class_weight must hold weights of at least 0, got {dict(pairs)}")
+        object.__setattr__(self, "class_weight", pairs)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -141,7 +160,9 @@ def _above_zero(value: object, or_zero: bool = False) -> bool:
 
 
 ROBUST = Settings()
-PAPER = Settings(hidden=(16,), scaling="row", max_epochs=200, early_stopping="window", patience=10)
+PAPER = Settings(
+    hidden=(16,), bias=False, scaling="row", max_epochs=200, early_stopping="window", patience=10
+)
 PAPER_NELL = replace(PAPER, hidden=(64,), dropout=0.1, weight_decay=1e-5)
 
 

@@ -248,7 +248,7 @@ def finite_numbers(column: pd.Series[Any], at: At, *, advice: str = "") -> npt.N
     if not wrong.any():
         return numbers
     row = int(np.flatnonzero(wrong)[0])
-    words = [position for position, cell in enumerate(column) if _is_word(cell)]
+    words = [position for position, cell in enumerate(column.tolist()) if _is_word(cell)]
     if np.isnan(numbers).all() and words:
         # No number at all: the column is not dirty, it is of another kind.
         row = words[0]
@@ -276,7 +276,7 @@ def _as_numbers(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
     except (TypeError, ValueError):
         pass
     # Lists, complex numbers and the like among the cells.
-    return np.array([_as_number(cell) for cell in column], dtype=np.float64)
+    return np.array([_as_number(cell) for cell in column.tolist()], dtype=np.float64)
 
 
 def _as_number(cell: object) -> float:
@@ -302,7 +302,7 @@ def _check_column(frame: pd.DataFrame, name: str, where: str, why: str) -> None:
 
 
 def _fit_categorical(column: pd.Series[Any], where: str) -> CategoricalColumn:
-    categories = sorted(set(as_text(column)) - {""})
+    categories = sorted(set(as_text(column).tolist()) - {""})
     if not categories:
         raise ValueError(f"{where}: categorical column {str(column.name)!r} must not be empty")
     return CategoricalColumn(str(column.name), tuple(categories))

@@ -150,7 +150,7 @@ def as_text(column: pd.Series[Any]) -> pd.Series[str]:
 
     if isinstance(column.dtype, pd.StringDtype):
         return column.astype("str").fillna("").str.strip()
-    cells = [_cell_text(cell) for cell in column]
+    cells = [_cell_text(cell) for cell in column.tolist()]
     return pd.Series(cells, index=column.index, dtype="str")
 
 

@@ -65,7 +65,7 @@ def read_labels(
 
 def _label_values(nodes: Table, column: pd.Series[Any], notes: list[str]) -> list[Any]:
     """Labels with None for the missing ones; whole numbers are ints wherever they come from."""
-    plain = [None if is_missing(cell) else cell for cell in column]
+    plain = [None if is_missing(cell) else cell for cell in column.tolist()]
     is_text = all(value is None or isinstance(value, str) for value in plain)
     if not (nodes.is_file and is_text):
         return [int(v) if isinstance(v, float) and v.is_integer() else v for v in plain]
@@ -98,7 +98,7 @@ def read_split(
     """
     marks = np.full(len(column), "", dtype=object)
     n_unlabelled = 0
-    for row, value in enumerate(as_text(column).str.lower()):
+    for row, value in enumerate(as_text(column).str.lower().tolist()):
         mark = _SPLITS.get(value)
         if mark is None:
             raise ValueError(

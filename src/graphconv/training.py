@@ -37,13 +37,14 @@ class LabelledBatch:
 
     @classmethod
     def make(
-        cls, batch: Batch, labels: npt.NDArray[np.int64], class_weight: str | None = None
+        cls, batch: Batch, labels: npt.NDArray[np.int64], class_weight: FloatArray | None = None
     ) -> LabelledBatch:
-        """Labels are those of all nodes; the batch picks its targets'."""
+        """Labels are those of all nodes; the batch picks its targets'. Weights are by class."""
         own = labels[batch.rows[: batch.n_within[0]]]
         weight = np.ones(len(own))
-        if class_weight == "balanced" and own.ndim == 1:
-            weight = 1 / np.bincount(own)[own]
+        if class_weight is not None:
+            # Of several labels a node, the heaviest counts.
+            weight = class_weight[own] if own.ndim == 1 else (own * class_weight).max(axis=1)
         dtype = torch.from_numpy(batch.degree).dtype
         target = torch.from_numpy(own)
         return cls(
@@ -221,7 +222,7 @@ def _run_epoch(
         (node_losses * labelled.weight[:, None]).sum().backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         losses.append(_weighted_sum(node_losses, labelled.weight))
-        accuracies.append(_accuracy(logits, labelled.labels))
+        accuracies.append(_accuracy(logits, labelled))
     shares = np.array([len(labelled.labels) for labelled in batches], dtype=float)
     shares /= shares.sum()
     train_loss = shares @ np.array(losses)
@@ -237,12 +238,13 @@ def _run_epoch(
 def evaluate(model: GCN, labelled: LabelledBatch) -> tuple[FloatArray, FloatArray]:
     """Loss and accuracy of each replica on a batch, without dropout.
 
-    For several labels a node, accuracy is the share of (node, class) pairs that are right.
+    Nodes count by their weight. For several labels a node, accuracy is the share of (node, class)
+    pairs that are right.
     """
     with torch.no_grad():
         logits = model(labelled.batch)
         losses = _node_losses(logits, labelled.labels)
-        return _weighted_sum(losses, labelled.weight), _accuracy(logits, labelled.labels)
+        return _weighted_sum(losses, labelled.weight), _accuracy(logits, labelled)
 
 
 def _node_losses(logits: Tensor, labels: Tensor) -> Tensor:
@@ -262,14 +264,13 @@ def _weighted_sum(losses: Tensor, weight: Tensor) -> FloatArray:
     return total
 
 
-def _accuracy(logits: Tensor, labels: Tensor) -> FloatArray:
-    values = logits.detach().numpy()
+def _accuracy(logits: Tensor, labelled: LabelledBatch) -> FloatArray:
+    values, labels = logits.detach().numpy(), labelled.labels.numpy()
     if labels.ndim == 2:
-        right = (values > 0) == (labels.numpy() > 0.5)[:, None, :]
-        shares: FloatArray = right.mean(axis=(0, 2))
-        return shares
-    right = values.argmax(axis=2) == labels.numpy()[:, None]
-    shares = right.mean(axis=0)
+        right = ((values > 0) == (labels > 0.5)[:, None, :]).mean(axis=2)
+    else:
+        right = values.argmax(axis=2) == labels[:, None]
+    shares: FloatArray = labelled.weight.double().numpy() @ right
     return shares
 
 

@@ -1,0 +1,57 @@
+"""Logistic regression on the training nodes, with a column for every class of the graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.linear_model import LogisticRegression
+
+from graphconv.baselines.transductive import FloatMatrix
+from graphconv.graph import IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Logistic:
+    """A fitted multinomial logistic regression.
+
+    Classes without a training node have logit minus infinity, so their probability is zero.
+    """
+
+    weight: FloatMatrix  # (n_columns, n_classes)
+    intercept: FloatMatrix  # (n_classes,)
+
+    def logits(self, columns: Any) -> FloatMatrix:
+        return cast(FloatMatrix, np.asarray(columns @ self.weight) + self.intercept)
+
+    def probabilities(self, columns: Any) -> FloatMatrix:
+        return cast(FloatMatrix, softmax(self.logits(columns), axis=1))
+
+
+def fit_logistic(columns: Any, labels: IntArray, n_classes: int, C: float) -> Logistic:
+    """Fit to the rows of the training nodes; C is the inverse strength of the L2 penalty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from graphconv.baselines.logistic import fit_logistic
+    >>> fitted = fit_logistic(np.array([[0.0], [1.0]]), np.array([0, 2]), n_classes=3, C=100.0)
+    >>> fitted.probabilities(np.array([[0.0], [1.0]])).round(1)
+    array([[0.9, 0. , 0.1],
+           [0.1, 0. , 0.9]])
+    """
+    if not C > 0:
+        raise ValueError(f"C must be above 0, got {C!r}")
+    model = LogisticRegression(C=C, max_iter=5000, tol=1e-5).fit(columns, labels)
+    weight = np.zeros((columns.shape[1], n_classes))
+    intercept = np.full(n_classes, -np.inf)
+    if len(model.classes_) == 2:
+        # Of two classes scikit-learn keeps only the second one's logit.
+        weight[:, model.classes_[1]] = model.coef_[0]
+        intercept[model.classes_] = 0, model.intercept_[0]
+    else:
+        weight[:, model.classes_] = model.coef_.T
+        intercept[model.classes_] = model.intercept_
+    return Logistic(weight, intercept)

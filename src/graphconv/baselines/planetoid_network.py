@@ -1,0 +1,104 @@
+"""The networks of Planetoid (Yang, Cohen and Salakhutdinov 2016): labels and graph contexts.
+
+Two paths lead to the classes, one from a node's features and one from its embedding. The embedding
+also has to predict the node's contexts: nodes met on the same walk, or of the same class.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from graphconv.batching import Batch, make_batch
+from graphconv.graph import Graph, IntArray
+from graphconv.kernels import select
+from graphconv.model import GraphConvolution
+from graphconv.propagation import Propagation
+
+
+class PlanetoidNetwork(nn.Module):
+    """Class logits and context scores.
+
+    Parameters
+    ----------
+    graph : Graph
+        With scaled features.
+    dimension : int
+        Width of the embedding.
+    inductive : bool
+        Whether a node's embedding is computed from its features, or a parameter of its own.
+    dropout : float
+        On both hidden layers' input to the classes.
+    generator : torch.Generator
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        dimension: int,
+        inductive: bool,
+        dropout: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.generator = generator
+        n_classes = graph.n_classes
+        self.feature_layer = self._from_features(graph, n_classes)
+        self.embedding_layer = self._from_features(graph, dimension) if inductive else None
+        self.own_embedding = None if inductive else self._normal(graph.n_nodes, dimension)
+        self.context = nn.Parameter(torch.zeros(graph.n_nodes, dimension))
+        self.embedding_classes = self._linear(dimension, n_classes)
+        self.classes = self._linear(2 * n_classes, n_classes)
+
+    def _from_features(self, graph: Graph, n_out: int) -> GraphConvolution:
+        propagation = Propagation("none", kernels=select("auto"))
+        return GraphConvolution(graph.n_features, n_out, propagation, [self.generator], True)
+
+    def _normal(self, n_rows: int, n_columns: int) -> nn.Parameter:
+        values = torch.randn(n_rows, n_columns, generator=self.generator)
+        return nn.Parameter(values / n_columns**0.5)
+
+    def _linear(self, n_in: int, n_out: int) -> nn.Linear:
+        layer = nn.utils.skip_init(nn.Linear, n_in, n_out)
+        bound = (6 / (n_in + n_out)) ** 0.5
+        nn.init.uniform_(layer.weight, -bound, bound, generator=self.generator)
+        nn.init.zeros_(layer.bias)
+        return cast(nn.Linear, layer)
+
+    def embed(self, batch: Batch) -> Tensor:
+        """Embedding of the batch's nodes, (n_rows, dimension)."""
+        if self.embedding_layer is None:
+            assert self.own_embedding is not None
+            return self.own_embedding[torch.from_numpy(batch.rows)]
+        return cast(Tensor, torch.relu(self.embedding_layer.forward_features(batch, 0, None)))
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Class logits of the batch's nodes."""
+        from_features = self.feature_layer.forward_features(batch, 0, None).softmax(dim=1)
+        from_embedding = self.embedding_classes(self._drop(self.embed(batch))).softmax(dim=1)
+        return cast(Tensor, self.classes(torch.cat([from_features, from_embedding], dim=1)))
+
+    def _drop(self, values: Tensor) -> Tensor:
+        if not self.training or self.dropout == 0:
+            return values
+        kept = torch.rand(values.shape, generator=self.generator) >= self.dropout
+        return values * kept / (1 - self.dropout)
+
+    def context_loss(
+        self, graph: Graph, nodes: IntArray, contexts: IntArray, negatives: IntArray
+    ) -> Tensor:
+        """Negative-sampling loss of pairs (node, context) against other nodes.
+
+        `negatives` has shape (n_pairs, n_negatives).
+        """
+        distinct, place = np.unique(nodes, return_inverse=True)
+        embedding = self.embed(make_batch(graph, distinct, n_hops=0))
+        own = embedding[torch.from_numpy(place)]  # (n_pairs, dimension)
+        right = (own * self.context[torch.from_numpy(contexts)]).sum(dim=1)
+        wrong = torch.einsum("pd,pnd->pn", own, self.context[torch.from_numpy(negatives)])
+        return -(F.logsigmoid(right) + F.logsigmoid(-wrong).sum(dim=1)).mean()

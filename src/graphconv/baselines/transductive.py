@@ -1,0 +1,186 @@
+"""What the baselines share: arrays or a Graph enter `fit`, class probabilities of all nodes leave.
+
+A method says in `_fit_graph` how it labels the nodes of the training graph, and in `_label_graph`,
+where it can, how it labels another one. All else that the estimator contract asks for is here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from graphconv.estimator import _array_of_names
+from graphconv.estimator_input import (
+    attach_to_neighbours,
+    encode_targets,
+    graph_from_arrays,
+    seeds_of,
+)
+from graphconv.fitting import check_trainable
+from graphconv.graph import Graph, IntArray, symmetrise
+from graphconv.scaling import FeatureScaler
+
+FloatMatrix = npt.NDArray[np.floating[Any]]
+Self = TypeVar("Self", bound="TransductiveClassifier")
+
+
+class TransductiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A node classifier that labels the graph it is trained on, and perhaps others.
+
+    A subclass has the parameters n_neighbors, directed and random_state among its own.
+
+    Attributes
+    ----------
+    classes_ : array of class names
+    label_distributions_ : array of shape (n_nodes, n_classes)
+    transduction_ : array of shape (n_nodes,)
+        Label of every node of the training graph.
+    graph_ : Graph
+        What it was trained on.
+    """
+
+    n_neighbors: int
+    directed: bool
+    random_state: Any
+
+    def fit(self: Self, X: Any, y: Any = None, *, adjacency: Any = None) -> Self:
+        """Learn from the labelled nodes of a graph.
+
+        Parameters
+        ----------
+        X : Graph, array or sparse matrix of shape (n_nodes, n_features), or None
+            A Graph brings its own adjacency, labels and splits. None means featureless.
+        y : array of shape (n_nodes,), optional
+            Labels of any type; -1, None, NaN and empty strings mark unlabelled nodes.
+        adjacency : array or sparse matrix of shape (n_nodes, n_nodes), optional
+            Without one the graph joins every row of X to its nearest neighbours.
+        """
+        seed = seeds_of(self.random_state, 1)[0]
+        self.joins_neighbours_ = adjacency is None and not isinstance(X, Graph)
+        if isinstance(X, Graph):
+            if y is not None or adjacency is not None:
+                raise ValueError("fit must get a Graph alone, or arrays; got a Graph and arrays")
+            graph = X
+        else:
+            X = self._check_features(X, reset=True)
+            labels, class_names = encode_targets(y)
+            graph = graph_from_arrays(
+                X, labels, class_names, adjacency, self.directed, self.n_neighbors
+            )
+        if graph.is_multilabel:
+            raise ValueError(
+                f"{type(self).__name__} needs one label a node, got a matrix of several labels"
+            )
+        check_trainable(graph)
+        self.n_features_in_ = graph.n_features
+        self.graph_ = graph
+        self.classes_ = _array_of_names(graph.class_names)
+        self.label_distributions_ = self._fit_graph(graph, seed)
+        self.transduction_ = self._labels_of(self.label_distributions_)
+        return self
+
+    def predict(self, X: Any = None, *, adjacency: Any = None) -> npt.NDArray[Any]:
+        """Label of each node.
+
+        Without arguments: of every node of the training graph. With a Graph, or features and an
+        adjacency: of every node of that graph, where the method can label another graph.
+        """
+        return self._labels_of(self.predict_proba(X, adjacency=adjacency))
+
+    def predict_proba(self, X: Any = None, *, adjacency: Any = None) -> FloatMatrix:
+        """Probability of each class for each node; arguments as for `predict`."""
+        check_is_fitted(self)
+        if X is None and adjacency is None:
+            return self.label_distributions_.copy()
+        graph, n_skipped = self._graph_to_predict(X, adjacency)
+        if graph is self.graph_ or graph.fingerprint() == self.graph_.fingerprint():
+            return self.label_distributions_.copy()
+        return self._label_graph(graph)[n_skipped:]
+
+    def _fit_graph(self, graph: Graph, seed: int) -> FloatMatrix:
+        """Learn, and return the class probabilities of all nodes, (n_nodes, n_classes)."""
+        raise NotImplementedError
+
+    def _label_graph(self, graph: Graph) -> FloatMatrix:
+        """Class probabilities of all nodes of another graph."""
+        raise ValueError(
+            f"{type(self).__name__} labels only the nodes it was trained with, got another graph"
+        )
+
+    def _labels_of(self, probabilities: FloatMatrix) -> npt.NDArray[Any]:
+        return cast(npt.NDArray[Any], self.classes_[probabilities.argmax(axis=1)])
+
+    def _check_features(self, X: Any, reset: bool) -> Any:
+        if X is None:
+            return None
+        return validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
+        )
+
+    def _graph_to_predict(self, X: Any, adjacency: Any) -> tuple[Graph, int]:
+        """The graph to predict, and how many of its leading nodes are not asked for."""
+        known = self.graph_
+        if isinstance(X, Graph):
+            return X, 0
+        X = self._check_features(X, reset=False)
+        if adjacency is not None:
+            return graph_from_arrays(X, None, None, adjacency, self.directed, 0), 0
+        if self.joins_neighbours_:
+            return attach_to_neighbours(known, X, self.n_neighbors), known.n_nodes
+        if X.shape[0] == known.n_nodes:
+            return replace(known, features=X), 0
+        raise ValueError(
+            "the model was trained on a graph, so new rows of X need an adjacency: got "
+            f"{X.shape[0]} rows, the training graph has {known.n_nodes} nodes"
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def links_of(graph: Graph) -> sp.csr_array:
+    """The adjacency matrix made symmetric, without self-loops."""
+    links = symmetrise(graph.adjacency) if graph.directed else graph.adjacency.copy()
+    links.setdiag(0)
+    links.eliminate_zeros()
+    return sp.csr_array(links)
+
+
+def feature_matrix(graph: Graph, scaler: FeatureScaler) -> Any:
+    """Scaled features as a sparse or dense matrix; the identity where there are none."""
+    if graph.features is None:
+        return sp.eye_array(graph.n_nodes, dtype=np.float32, format="csr")
+    return scaler.transform(graph.features)
+
+
+def check_same_width(known: Graph, given: Graph) -> None:
+    """Refuse a graph whose features cannot be those the model was trained with."""
+    if (known.features is None) != (given.features is None) or (
+        known.n_features != given.n_features
+    ):
+        had, has = (
+            "no features" if graph.features is None else f"{graph.n_features} features"
+            for graph in (known, given)
+        )
+        raise ValueError(f"the model was trained with {had}, the graph to predict has {has}")
+
+
+def train_targets(graph: Graph) -> FloatMatrix:
+    """One-hot labels of the training nodes, (n_nodes, n_classes), zero in all other rows."""
+    targets = np.zeros((graph.n_nodes, graph.n_classes))
+    targets[graph.train_index, graph.labels[graph.train_index]] = 1
+    return targets
+
+
+def shares_of_classes(labels: IntArray, n_classes: int) -> FloatMatrix:
+    """How often each class occurs, as shares."""
+    counts = np.bincount(labels, minlength=n_classes)
+    return cast(FloatMatrix, counts / counts.sum())

@@ -1,0 +1,647 @@
+"""The kernels: reference by answers worked by hand, native against dense arithmetic."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphconv import kernels
+from graphconv.kernels import Csr, Dropout, reference
+
+Array = npt.NDArray[Any]
+
+MISSING = kernels.native_missing()
+needs_native = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+WIDTHS = [1, 2, 3, 5, 7, 8, 16, 17, 32, 64, 100]
+HALF = 1 << 15
+KEY = 0x0123456789ABCDEF
+SECOND_KEY = 2**64 - 3
+
+
+@pytest.fixture(params=["reference", pytest.param("native", marks=needs_native)])
+def kernel(request: pytest.FixtureRequest) -> ModuleType:
+    return kernels.select(request.param)
+
+
+@pytest.fixture
+def native() -> Iterator[ModuleType]:
+    if MISSING is not None:
+        pytest.skip(MISSING)
+    module = kernels.select("native")
+    before = module.get_threads()
+    yield module
+    module.set_threads(before)
+
+
+def make_rows(
+    n_rows: int,
+    n_columns: int,
+    *,
+    density: float = 0.3,
+    values: bool = True,
+    dtype: Any = np.float32,
+    index: Any = np.int32,
+    seed: int = 0,
+    gaps: bool = True,
+) -> tuple[Csr, Array]:
+    """Random rows, some empty, with unused entries between them; and the same as a dense matrix."""
+    rng = np.random.default_rng(seed)
+    begin, end, columns = [], [], []
+    used = 0
+    for i in range(n_rows):
+        gap = int(rng.integers(0, 3)) if gaps else 0
+        columns.append(rng.integers(0, max(n_columns, 1), gap))
+        chosen = np.flatnonzero(rng.random(n_columns) < (0 if i % 5 == 2 else density))
+        columns.append(chosen)
+        begin.append(used + gap)
+        used += gap + len(chosen)
+        end.append(used)
+    indices = np.concatenate([*columns, np.zeros(0, int)]).astype(index)
+    data = rng.standard_normal(used).astype(dtype) if values else None
+    dense = np.zeros((n_rows, n_columns))
+    for i, (first, last) in enumerate(zip(begin, end, strict=True)):
+        dense[i, indices[first:last]] = 1 if data is None else data[first:last]
+    return Csr(np.array(begin, index), np.array(end, index), indices, data), dense
+
+
+def kept_by_hand(key: int, threshold: int, row: int, element: int) -> bool:
+    """The hash in Python's own integers."""
+    word = 2**64 - 1
+    z = (key + (row * 2**32 + element // 4) * 0x9E3779B97F4A7C15) & word
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & word
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & word
+    z ^= z >> 31
+    return (z >> (16 * (element % 4))) & 0xFFFF < threshold
+
+
+def dropped(rows: Csr, dense: Array, key: int, threshold: int, row_ids: Array) -> Array:
+    """The dense matrix of `rows` with entries dropped, row by row."""
+    out = np.zeros_like(dense)
+    for i, (first, last) in enumerate(zip(rows.begin, rows.end, strict=True)):
+        bits = reference.kept(key, threshold, row_ids[i : i + 1], np.arange(last - first))
+        chosen = rows.indices[first:last][bits]
+        out[i, chosen] = dense[i, chosen] * 65536 / threshold
+    return out
+
+
+def product_by_hand(
+    rows: Csr, dense: Array, right: Array, dropout: Dropout, row_ids: Array, transposed: bool = False
+) -> Array:
+    blocks = []
+    for key, block in zip(dropout.keys, np.split(right, len(dropout.keys), axis=1), strict=True):
+        left = dropped(rows, dense, key, dropout.threshold, row_ids)
+        blocks.append((left.T if transposed else left) @ block)
+    return np.hstack(blocks)
+
+
+def close(got: Array, want: Array, dtype: Any) -> None:
+    assert got.dtype == dtype
+    assert got.flags.c_contiguous
+    assert got.shape == want.shape
+    tolerance = 2e-5 if dtype == np.float32 else 1e-12
+    largest = np.abs(want).max(initial=1)  # sums of large terms may cancel
+    np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance * largest)
+
+
+# Answers worked by hand. The graph is the path 0 - 1 - 2 and the isolated node 3.
+PATH = Csr(
+    np.array([0, 1, 3, 4], np.int32),
+    np.array([1, 3, 4, 4], np.int32),
+    np.array([1, 0, 2, 1], np.int32),
+    None,
+)
+HEIGHTS = np.array([[1, 10], [2, 20], [4, 40], [8, 80]], np.float32)
+
+
+def test_propagate_sums_neighbours(kernel: ModuleType) -> None:
+    assert kernel.propagate(PATH, HEIGHTS).tolist() == [[2, 20], [5, 50], [2, 20], [0, 0]]
+
+
+def test_propagate_adds_the_node_itself(kernel: ModuleType) -> None:
+    out = kernel.propagate(PATH, HEIGHTS, self_weight=0.5)
+    assert out.tolist() == [[2.5, 25], [6, 60], [4, 40], [4, 40]]
+
+
+def test_propagate_scales_both_sides(kernel: ModuleType) -> None:
+    row_scale = np.array([1, 2, 1, 0.5], np.float32)
+    column_scale = np.array([1, 0.5, 2, 4], np.float32)
+    out = kernel.propagate(PATH, HEIGHTS, row_scale, column_scale, 1.0)
+    # Scaled heights are 1, 1, 8, 32: sums with the node itself 2, 10, 9, 32.
+    assert out.tolist() == [[2, 20], [20, 200], [9, 90], [16, 160]]
+
+
+def test_propagate_uses_values_and_rows_apart(kernel: ModuleType) -> None:
+    values = np.array([3, 1, 0.5, 7], np.float32)
+    rows = Csr(PATH.begin[[2, 0]], PATH.end[[2, 0]], PATH.indices, values)
+    assert kernel.propagate(rows, HEIGHTS).tolist() == [[14, 140], [6, 60]]
+
+
+def test_propagate_has_no_self_term_past_the_end_of_dense(kernel: ModuleType) -> None:
+    rows = Csr(*(np.zeros(3, np.int32) for _ in range(2)), np.zeros(0, np.int32), None)
+    out = kernel.propagate(rows, HEIGHTS[:2].copy(), self_weight=1.0)
+    assert out.tolist() == [[1, 10], [2, 20], [0, 0]]
+
+
+def test_feature_product_without_dropout(kernel: ModuleType) -> None:
+    out = kernel.feature_product(PATH, HEIGHTS)
+    assert out.tolist() == [[2, 20], [5, 50], [2, 20], [0, 0]]
+
+
+def test_feature_product_transposed_without_dropout(kernel: ModuleType) -> None:
+    rows = Csr(PATH.begin[:2], PATH.end[:2], PATH.indices, np.array([3, 1, 2, 9], np.float32))
+    out = kernel.feature_product_transposed(rows, HEIGHTS[:2].copy(), 4)
+    # Feature 0 is held by row 1 (1), feature 1 by row 0 (3), feature 2 by row 1 (2).
+    assert out.tolist() == [[2, 20], [3, 30], [4, 40], [0, 0]]
+
+
+def test_relu_and_its_gradient(kernel: ModuleType) -> None:
+    dense = np.array([[-1, 0, 2]], np.float32)
+    assert kernel.dropout_dense(dense, None, None).tolist() == [[-1, 0, 2]]
+    assert kernel.dropout_dense(dense, None, None, True).tolist() == [[0, 0, 2]]
+    gradient = np.array([[5, 6, 7]], np.float32)
+    assert kernel.dropout_dense_backward(gradient, dense, None, None).tolist() == [[5, 6, 7]]
+    assert kernel.dropout_dense_backward(gradient, dense, None, None, True).tolist() == [[0, 0, 7]]
+
+
+def test_keeping_everything_is_no_dropout(kernel: ModuleType) -> None:
+    dropout = Dropout((KEY,), 65536)
+    assert (kernel.feature_product(PATH, HEIGHTS, dropout) == kernel.feature_product(PATH, HEIGHTS)).all()
+    assert (kernel.dropout_dense(HEIGHTS, dropout, None) == HEIGHTS).all()
+
+
+def test_kept_is_the_hash_of_key_row_and_element() -> None:
+    rows, elements = np.array([0, 1, 7, 2**31, 2**40]), np.arange(70)
+    for key in (0, KEY, SECOND_KEY):
+        got = reference.kept(key, 20000, rows[:, None], elements)
+        want = [[kept_by_hand(key, 20000, int(r), int(e)) for e in elements] for r in rows]
+        assert got.tolist() == want
+
+
+def test_kept_keeps_the_share_asked_for() -> None:
+    bits = reference.kept(KEY, round(0.8 * 65536), np.arange(1000)[:, None], np.arange(1000))
+    assert abs(bits.mean() - 0.8) < 0.002
+    # Neighbours are independent: pairs are kept with the square of the probability.
+    assert abs((bits[:, 1:] & bits[:, :-1]).mean() - 0.64) < 0.003
+    assert abs((bits[1:] & bits[:-1]).mean() - 0.64) < 0.003
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_propagate(kernel: ModuleType, width: int, dtype: Any, index: Any) -> None:
+    rng = np.random.default_rng(width)
+    left, right = (rng.random(n).astype(dtype) for n in (12, 9))
+    dense = rng.standard_normal((9, width)).astype(dtype)
+    for values in (True, False):
+        rows, matrix = make_rows(12, 9, values=values, dtype=dtype, index=index, seed=width)
+        close(kernel.propagate(rows, dense), matrix @ dense, dtype)
+        want = matrix @ (right[:, None] * dense)
+        close(kernel.propagate(rows, dense, None, right), want, dtype)
+        want[:9] += 0.3 * right[:, None] * dense
+        close(kernel.propagate(rows, dense, left, right, 0.3), left[:, None] * want, dtype)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_feature_products(kernel: ModuleType, width: int, dtype: Any, index: Any) -> None:
+    n_rows, n_columns = 11, 160  # long rows need masks of more than 64 bits
+    rng = np.random.default_rng(width)
+    weight = rng.standard_normal((n_columns, width)).astype(dtype)
+    gradient = rng.standard_normal((n_rows, width)).astype(dtype)
+    row_ids = rng.integers(0, 2**31, n_rows)
+    for values, density in ((True, 0.1), (False, 0.9)):
+        rows, matrix = make_rows(
+            n_rows, n_columns, density=density, values=values, dtype=dtype, index=index, seed=width
+        )
+        close(kernel.feature_product(rows, weight), matrix @ weight, dtype)
+        got = kernel.feature_product_transposed(rows, gradient, n_columns)
+        close(got, matrix.T @ gradient, dtype)
+        for threshold, keys in ((HALF, (KEY,)), (60000, (KEY, SECOND_KEY)), (1, (0,))):
+            if width % len(keys):
+                continue
+            dropout = Dropout(keys, threshold)
+            for ids in (None, row_ids):
+                names = np.arange(n_rows) if ids is None else ids
+                want = product_by_hand(rows, matrix, weight, dropout, names)
+                close(kernel.feature_product(rows, weight, dropout, ids), want, dtype)
+                want = product_by_hand(rows, matrix, gradient, dropout, names, transposed=True)
+                got = kernel.feature_product_transposed(rows, gradient, n_columns, dropout, ids)
+                close(got, want, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [*WIDTHS, 256, 520, 1200])
+def test_dropout_dense(kernel: ModuleType, width: int, dtype: Any) -> None:
+    rng = np.random.default_rng(width)
+    dense, gradient = rng.standard_normal((2, 9, width)).astype(dtype)
+    row_ids = rng.integers(0, 2**40, 9)
+    for keys in ((KEY,), (KEY, SECOND_KEY)):
+        if width % len(keys):
+            continue
+        dropout = Dropout(keys, 40000)
+        block = np.arange(width // len(keys))
+        mask = np.hstack([reference.kept(k, 40000, row_ids[:, None], block) for k in keys])
+        factor = mask * (65536 / 40000)
+        close(kernel.dropout_dense(dense, dropout, row_ids), dense * factor, dtype)
+        close(kernel.dropout_dense(dense, dropout, row_ids, True), dense.clip(0) * factor, dtype)
+        got = kernel.dropout_dense_backward(gradient, dense, dropout, row_ids)
+        close(got, gradient * factor, dtype)
+        got = kernel.dropout_dense_backward(gradient, dense, dropout, row_ids, True)
+        close(got, gradient * factor * (dense > 0), dtype)
+
+
+def test_nan_stays_nan(kernel: ModuleType) -> None:
+    dense = np.array([[np.nan, 1.0]], np.float32)
+    assert np.isnan(kernel.dropout_dense(dense, None, None, True)[0, 0])
+    assert np.isnan(kernel.propagate(PATH, np.full((3, 8), np.nan, np.float32))[:3]).all()
+
+
+@pytest.mark.parametrize("width", [0, 3, 16])
+@pytest.mark.parametrize(("n_rows", "n_columns"), [(0, 0), (0, 5), (4, 0), (4, 5)])
+def test_nothing_to_do(kernel: ModuleType, n_rows: int, n_columns: int, width: int) -> None:
+    nothing = np.zeros(n_rows, np.int32)
+    rows = Csr(nothing, nothing, np.zeros(0, np.int32), None)
+    dropout = Dropout((KEY,), HALF)
+    weight, dense = np.ones((n_columns, width), np.float32), np.ones((n_rows, width), np.float32)
+    assert not kernel.propagate(rows, weight).any()
+    for d in (None, dropout):
+        out = kernel.feature_product(rows, weight, d)
+        assert out.shape == (n_rows, width)
+        assert not out.any()
+        out = kernel.feature_product_transposed(rows, dense, n_columns, d)
+        assert out.shape == (n_columns, width)
+        assert not out.any()
+        assert kernel.dropout_dense(dense, d, None).shape == (n_rows, width)
+        assert kernel.dropout_dense_backward(dense, dense, d, None, True).shape == (n_rows, width)
+
+
+def test_inputs_stay_as_they_are(kernel: ModuleType) -> None:
+    rows, _ = make_rows(6, 9)
+    weight, dense = np.ones((9, 5), np.float32), np.ones((6, 5), np.float32)
+    arrays = [rows.begin, rows.end, rows.indices, rows.values, weight, dense]
+    for array in arrays:
+        assert array is not None
+        array.flags.writeable = False  # a frozen Graph hands out such arrays
+    dropout = Dropout((KEY,), HALF)
+    kernel.propagate(rows, weight)
+    kernel.feature_product(rows, weight, dropout)
+    kernel.feature_product_transposed(rows, dense, 9, dropout)
+    out = kernel.dropout_dense(dense, None, None)
+    assert not np.shares_memory(out, dense)
+
+
+@needs_native
+@settings(max_examples=60, deadline=None)
+@given(
+    n_rows=st.integers(0, 80),
+    n_columns=st.integers(1, 40),
+    block=st.integers(1, 20),
+    n_keys=st.integers(1, 5),
+    threshold=st.integers(1, 65536),
+    density=st.floats(0, 1),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    index=st.sampled_from([np.int32, np.int64]),
+    values=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_native_equals_reference(
+    n_rows: int,
+    n_columns: int,
+    block: int,
+    n_keys: int,
+    threshold: int,
+    density: float,
+    dtype: Any,
+    index: Any,
+    values: bool,
+    seed: int,
+) -> None:
+    native = kernels.select("native")
+    rng = np.random.default_rng(seed)
+    rows, _ = make_rows(
+        n_rows, n_columns, density=density, values=values, dtype=dtype, index=index, seed=seed
+    )
+    width = block * n_keys
+    dropout = Dropout(tuple(int(k) for k in rng.integers(0, 2**63, n_keys)), threshold)
+    row_ids = rng.integers(0, 2**31, n_rows)
+    weight = rng.standard_normal((n_columns, width)).astype(dtype)
+    dense, gradient = rng.standard_normal((2, n_rows, width)).astype(dtype)
+    left, right = rng.random(n_rows).astype(dtype), rng.random(n_columns).astype(dtype)
+    calls: list[tuple[str, tuple[Any, ...]]] = [
+        ("propagate", (rows, weight, left, right, 0.7)),
+        ("feature_product", (rows, weight, dropout, row_ids)),
+        ("feature_product_transposed", (rows, dense, n_columns, dropout, row_ids)),
+        ("dropout_dense", (dense, dropout, row_ids, values)),
+        ("dropout_dense_backward", (gradient, dense, dropout, row_ids, values)),
+    ]
+    for name, arguments in calls:
+        want = getattr(reference, name)(*arguments)
+        scale = 65536 / threshold if "product" in name else 1  # large where few are kept
+        got = getattr(native, name)(*arguments)
+        assert got.dtype == want.dtype
+        tolerance = 1e-5 if dtype == np.float32 else 1e-13
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=10 * tolerance * scale)
+
+
+def big_results(native: ModuleType) -> dict[str, Array]:
+    """Every kernel, and every way of sharing its work, on enough work for several threads."""
+    rng = np.random.default_rng(0)
+    one, many = Dropout((KEY,), HALF), Dropout(tuple(range(5)), 50000)
+    tall, _ = make_rows(3000, 60, density=0.2, seed=1)  # many entries to a column
+    wide, _ = make_rows(2000, 3000, density=0.008, seed=2)  # few
+    results = {}
+    for name, rows, n_columns in (("tall", tall, 60), ("wide", wide, 3000)):
+        n_rows = len(rows.begin)
+        for width in (16, 20, 35):
+            weight = rng.standard_normal((n_columns, width)).astype(np.float32)
+            dense = rng.standard_normal((n_rows, width)).astype(np.float32)
+            results[f"propagate {name} {width}"] = native.propagate(
+                rows, weight, dense[:, 0].copy(), weight[:, 0].copy(), 0.5
+            )
+            dropouts = [None, one, many] if width % 5 == 0 else [None, one]
+            for dropout in dropouts:
+                which = f"{name} {width} {dropout and len(dropout.keys)}"
+                results[f"product {which}"] = native.feature_product(rows, weight, dropout)
+                results[f"transposed {which}"] = native.feature_product_transposed(
+                    rows, dense, n_columns, dropout
+                )
+    dense, gradient = rng.standard_normal((2, 30000, 20)).astype(np.float32)
+    results["dense"] = native.dropout_dense(dense, many, None, True)
+    results["dense backward"] = native.dropout_dense_backward(gradient, dense, one, None, True)
+    return results
+
+
+def test_same_bits_for_any_number_of_threads(native: ModuleType) -> None:
+    native.set_threads(1)
+    want = big_results(native)
+    for n in (2, 4):
+        native.set_threads(n)
+        assert native.get_threads() == n
+        for _ in range(3):
+            for name, got in big_results(native).items():
+                assert got.tobytes() == want[name].tobytes(), f"{name}, {n} threads"
+
+
+def test_big_results_equal_the_reference(native: ModuleType) -> None:
+    native.set_threads(2)
+    got_all, want_all = big_results(native), big_results(reference)
+    for name, want in want_all.items():
+        np.testing.assert_allclose(got_all[name], want, rtol=1e-4, atol=2e-4, err_msg=name)
+
+
+def test_a_replica_gives_the_bits_of_its_single_run(native: ModuleType) -> None:
+    rows, _ = make_rows(300, 200)
+    rng = np.random.default_rng(3)
+    weights = rng.standard_normal((4, 200, 16)).astype(np.float32)
+    denses = rng.standard_normal((4, 300, 16)).astype(np.float32)
+    keys = (3, 5, 7, KEY)
+    together = native.feature_product(rows, np.hstack(list(weights)), Dropout(keys, HALF))
+    gradient = native.feature_product_transposed(
+        rows, np.hstack(list(denses)), 200, Dropout(keys, HALF)
+    )
+    spread = native.propagate(rows, np.hstack(list(weights)))
+    for r in range(4):
+        columns = slice(16 * r, 16 * r + 16)
+        alone = Dropout(keys[r : r + 1], HALF)
+        assert (together[:, columns] == native.feature_product(rows, weights[r], alone)).all()
+        single = native.feature_product_transposed(rows, denses[r], 200, alone)
+        assert (gradient[:, columns] == single).all()
+        assert (spread[:, columns] == native.propagate(rows, weights[r])).all()
+
+
+VARIANT_SCRIPT = """
+import hashlib, json, sys
+sys.path.insert(0, sys.argv[1])
+from test_kernels import big_results
+from graphconv.kernels import native
+native.set_threads(2)
+digests = {k: hashlib.sha256(v.tobytes()).hexdigest() for k, v in big_results(native).items()}
+print(json.dumps([native.variant(), digests]))
+"""
+
+
+def run_script(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script, os.path.dirname(__file__)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@needs_native
+def test_every_variant_gives_the_same_bits() -> None:
+    ran = {}
+    for name in ("baseline", "avx2", "avx512"):
+        result = run_script(VARIANT_SCRIPT, GRAPHCONV_SIMD=name)
+        if result.returncode:
+            assert "GRAPHCONV_SIMD must be one of" in result.stderr, result.stderr
+            continue
+        variant, digests = json.loads(result.stdout)
+        assert variant == name
+        ran[name] = digests
+    assert "baseline" in ran
+    for name, digests in ran.items():
+        assert digests == ran["baseline"], name
+
+
+@needs_native
+@pytest.mark.parametrize("setting", ["0", "many", "-1"])
+def test_wrong_number_of_threads_in_the_environment(setting: str) -> None:
+    result = run_script("import graphconv.kernels.native", GRAPHCONV_THREADS=setting)
+    assert f"GRAPHCONV_THREADS must be in 1 .. 1024, got '{setting}'" in result.stderr
+
+
+@needs_native
+def test_number_of_threads_from_the_environment() -> None:
+    script = "from graphconv.kernels import native; print(native.get_threads())"
+    assert run_script(script, GRAPHCONV_THREADS="3").stdout.strip() == "3"
+    default = int(run_script(script, GRAPHCONV_THREADS="").stdout)
+    assert 1 <= default <= (os.cpu_count() or 1)
+
+
+def test_threads_must_be_positive(native: ModuleType) -> None:
+    for n in (0, -1, 5000):
+        with pytest.raises(ValueError, match="number of threads must be in"):
+            native.set_threads(n)
+
+
+def big_product(native: ModuleType) -> tuple[Csr, Array, Array]:
+    rows, _ = make_rows(3000, 60, density=0.5, seed=1)
+    weight = np.random.default_rng(0).standard_normal((60, 16)).astype(np.float32)
+    return rows, weight, native.feature_product(rows, weight)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_has_threads_of_its_own(native: ModuleType) -> None:
+    native.set_threads(4)
+    rows, weight, want = big_product(native)  # the parent's helpers exist now
+    for _ in range(5):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # a child that hangs dies
+            same = all((native.feature_product(rows, weight) == want).all() for _ in range(20))
+            os._exit(0 if same else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    assert (native.feature_product(rows, weight) == want).all()
+
+
+def test_several_python_threads_at_once(native: ModuleType) -> None:
+    native.set_threads(3)
+    rows, weight, want = big_product(native)
+    wrong = []
+
+    def work() -> None:
+        for _ in range(40):
+            if not (native.feature_product(rows, weight) == want).all():
+                wrong.append(1)
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+@needs_native
+def test_exit_while_helpers_sleep() -> None:
+    script = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from test_kernels import big_product
+from graphconv.kernels import native
+native.set_threads(4)
+big_product(native)
+"""
+    result = run_script(script)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+ROWS, _ = make_rows(4, 6)
+WEIGHT, DENSE = np.ones((6, 8), np.float32), np.ones((4, 8), np.float32)
+HALF_DROPPED = Dropout((KEY,), HALF)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "error", "message"),
+    [
+        ("propagate", (None, WEIGHT), TypeError, "rows must be a Csr"),
+        ("propagate", (ROWS[:3], WEIGHT), TypeError, "rows must be a Csr"),
+        ("propagate", (ROWS, [[1.0]]), TypeError, "dense must be a numpy array, got list"),
+        ("propagate", (ROWS, None), TypeError, "dense must be a numpy array, got NoneType"),
+        ("propagate", (ROWS, WEIGHT[0]), ValueError, "dense must have two dimensions"),
+        ("propagate", (ROWS, WEIGHT.T), ValueError, "dense must be C-contiguous"),
+        ("propagate", (ROWS, WEIGHT.astype(int)), TypeError, "dense must be float32 or float64"),
+        ("propagate", (ROWS, WEIGHT.astype(">f4")), TypeError, "dense must be float32 or float64"),
+        ("propagate", (ROWS, WEIGHT.astype(float)), TypeError, "rows.values must be float64 like"),
+        (
+            "propagate",
+            (ROWS, WEIGHT, np.ones(5, np.float32)),
+            ValueError,
+            r"row_scale must have shape \(4,\), one for each row, got shape \(5,\)",
+        ),
+        ("propagate", (ROWS, WEIGHT, None, np.ones(6)), TypeError, "column_scale must be float32"),
+        ("propagate", (ROWS, WEIGHT, None, None, "a"), TypeError, "self_weight must be a number"),
+        (
+            "propagate",
+            (ROWS._replace(end=ROWS.end[1:]), WEIGHT),
+            ValueError,
+            r"rows.end must have shape \(4,\) like rows.begin, got shape \(3,\)",
+        ),
+        (
+            "propagate",
+            (ROWS._replace(indices=ROWS.indices.astype(np.int64)), WEIGHT),
+            TypeError,
+            "rows.indices must be int32 like rows.begin, got int64",
+        ),
+        (
+            "propagate",
+            (ROWS._replace(values=np.ones(1, np.float32)), WEIGHT),
+            ValueError,
+            "rows.values must have shape",
+        ),
+        (
+            "propagate",
+            (ROWS._replace(begin=ROWS.begin.astype(float)), WEIGHT),
+            TypeError,
+            "rows.begin must be int32 or int64",
+        ),
+        ("feature_product", (ROWS, WEIGHT, 0.5), TypeError, "dropout must be a Dropout or None"),
+        ("feature_product", (ROWS, WEIGHT, Dropout((), HALF)), ValueError, "dropout.keys must be"),
+        ("feature_product", (ROWS, WEIGHT, Dropout((-1,), 9)), ValueError, "dropout.keys must be"),
+        ("feature_product", (ROWS, WEIGHT, Dropout((2**64,), 9)), ValueError, "dropout.keys must"),
+        (
+            "feature_product",
+            (ROWS, WEIGHT, Dropout((1, 2, 3), HALF)),
+            ValueError,
+            "multiple of the number of dropout keys, got 8 columns and 3 keys",
+        ),
+        ("feature_product", (ROWS, WEIGHT, Dropout((1,), 0)), ValueError, "in 1 .. 65536, got 0"),
+        ("feature_product", (ROWS, WEIGHT, Dropout((1,), 65537)), ValueError, "got 65537"),
+        (
+            "feature_product",
+            (ROWS, WEIGHT, Dropout((1,), 0.5)),  # type: ignore[arg-type]
+            TypeError,
+            "dropout.threshold must be an integer",
+        ),
+        (
+            "feature_product",
+            (ROWS, WEIGHT, HALF_DROPPED, np.arange(4, dtype=np.int32)),
+            TypeError,
+            "row_ids must be int64, got int32",
+        ),
+        ("feature_product", (ROWS, WEIGHT, HALF_DROPPED, np.arange(3)), ValueError, "row_ids must"),
+        (
+            "feature_product_transposed",
+            (ROWS, WEIGHT, 6),
+            ValueError,
+            "dense must have one row for each row of the features, got 6 for 4",
+        ),
+        ("feature_product_transposed", (ROWS, DENSE, -1), ValueError, "n_columns must not be"),
+        ("feature_product_transposed", (ROWS, DENSE, "6"), TypeError, "n_columns must be an int"),
+        ("dropout_dense", (DENSE[:, ::2], None, None), ValueError, "dense must be C-contiguous"),
+        (
+            "dropout_dense_backward",
+            (WEIGHT, DENSE, None, None),
+            ValueError,
+            "gradient must have the shape of dense",
+        ),
+        (
+            "dropout_dense_backward",
+            (DENSE.astype(float), DENSE, None, None),
+            TypeError,
+            "gradient must be float32 like dense, got float64",
+        ),
+    ],
+)
+def test_wrong_arguments(
+    native: ModuleType, name: str, arguments: tuple[Any, ...], error: type, message: str
+) -> None:
+    with pytest.raises(error, match=message) as caught:
+        getattr(native, name)(*arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_select_says_what_it_takes() -> None:
+    assert kernels.select("reference") is reference
+    with pytest.raises(ValueError, match="kernels must be 'auto', 'native' or 'reference'"):
+        kernels.select("fast")  # type: ignore[arg-type]
+    assert kernels.select() is kernels.select("reference" if MISSING else "native")

@@ -1,0 +1,285 @@
+"""Tests of graphconv.model: the layers by hand, their gradients, dropout and replicas."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from graphconv import kernels
+from graphconv.batching import make_batch
+from graphconv.graph import Graph
+from graphconv.kernels import Csr, Dropout
+from graphconv.model import GCN, _DenseDropout, _FeatureProduct, hash_key
+from graphconv.propagation import RULES, Propagation
+from graphconv.training import single_torch_thread
+
+KERNELS = [
+    "reference",
+    pytest.param(
+        "native",
+        marks=pytest.mark.skipif(
+            kernels.native_missing() is not None, reason=str(kernels.native_missing())
+        ),
+    ),
+]
+# 0 - 1 - 2 - 3 and 3 - 0: a ring with a weight, and 4 on its own.
+ADJACENCY = np.array(
+    [
+        [0, 1, 0, 2, 0],
+        [1, 0, 1, 0, 0],
+        [0, 1, 0, 1, 0],
+        [2, 0, 1, 0, 0],
+        [0, 0, 0, 0, 0],
+    ]
+)
+FEATURES = np.array(
+    [[1, 0, 2, 0], [0, 0, 0, 0], [0, 3, 0, 1], [1, 1, 1, 1], [0, 0, 5, 0]], dtype=float
+)
+
+
+@pytest.fixture(autouse=True)
+def _one_torch_thread():
+    with single_torch_thread():
+        yield
+
+
+def make_model(
+    graph, rule="renormalised", *, kernel="auto", seeds=(0,), n_classes=3, **options
+):
+    chosen = {k: options.pop(k) for k in ("self_loop_weight", "chebyshev_order") if k in options}
+    propagation = Propagation(
+        rule,
+        directed=graph.directed,
+        n_replicas=len(seeds),
+        kernels=kernels.select(kernel),
+        **chosen,
+    )
+    return GCN(graph.n_features, n_classes, propagation, seeds=seeds, **options).double()
+
+
+def whole(graph, model):
+    return make_batch(graph, n_hops=model.n_hops, dtype=np.float64)
+
+
+def renormalised():
+    """A-hat of ADJACENCY, densely."""
+    with_loops = ADJACENCY + np.eye(5)
+    root = 1 / np.sqrt(with_loops.sum(axis=1))
+    return root[:, None] * with_loops * root
+
+
+def matrices(model, replica=0):
+    return [layer.weight.detach().numpy()[:, 0, replica] for layer in model.layers]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("make", [sp.csr_array, np.asarray], ids=["sparse", "dense"])
+def test_two_layers_are_equation_9(make, kernel):
+    graph = Graph(ADJACENCY, make(FEATURES))
+    model = make_model(graph, kernel=kernel, hidden=(6,))
+    first, second = matrices(model)
+    a_hat = renormalised()
+    hidden = np.maximum(a_hat @ FEATURES @ first, 0)
+    batch = whole(graph, model)
+    np.testing.assert_allclose(
+        model(batch).detach().numpy()[:, 0], a_hat @ hidden @ second, rtol=1e-12, atol=1e-14
+    )
+    np.testing.assert_allclose(model.embed(batch).detach().numpy()[:, 0], hidden, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("activation", "function"),
+    [
+        ("relu", lambda x: np.maximum(x, 0)),
+        ("tanh", np.tanh),
+        ("elu", lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0)))),
+        ("none", lambda x: x),
+    ],
+)
+@pytest.mark.parametrize("residual", [False, True], ids=["plain", "residual"])
+def test_depth_activation_residual_and_bias_by_dense_algebra(activation, function, residual):
+    graph = Graph(ADJACENCY, FEATURES)
+    model = make_model(
+        graph, hidden=(4, 4, 5), activation=activation, residual=residual, bias=True
+    )
+    rng = np.random.default_rng(0)
+    with torch.no_grad():
+        for layer in model.layers:
+            layer.bias.copy_(torch.from_numpy(rng.standard_normal(layer.bias.shape)))
+    a_hat, hidden = renormalised(), FEATURES
+    for depth, (layer, weight) in enumerate(zip(model.layers, matrices(model), strict=True)):
+        value = a_hat @ hidden @ weight + layer.bias.detach().numpy()
+        if depth < 3:
+            value = function(value)
+        # Of the hidden layers 4 -> 4, 4 -> 4 and 4 -> 5 only the second adds its input: the
+        # first one's is the features, the third one's has another width.
+        hidden = value + hidden if residual and depth == 1 else value
+    np.testing.assert_allclose(
+        model(whole(graph, model)).detach().numpy()[:, 0], hidden, rtol=1e-11, atol=1e-13
+    )
+
+
+def test_single_layer_is_linear_and_has_nothing_to_embed():
+    graph = Graph(ADJACENCY, FEATURES)
+    model = make_model(graph, hidden=())
+    expected = renormalised() @ FEATURES @ matrices(model)[0]
+    batch = whole(graph, model)
+    np.testing.assert_allclose(model(batch).detach().numpy()[:, 0], expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="single layer has no hidden activations"):
+        model.embed(batch)
+
+
+@pytest.mark.parametrize("epoch", [None, 3])
+@pytest.mark.parametrize("targets", [None, [2, 0]])
+@pytest.mark.parametrize("rule", ["renormalised", "chebyshev"])
+def test_featureless_equals_identity_features(rule, targets, epoch):
+    bare = Graph(ADJACENCY)
+    model = make_model(bare, rule, hidden=(6,))
+    results = []
+    for graph in (bare, Graph(ADJACENCY, sp.eye_array(5, format="csr"))):
+        batch = make_batch(graph, targets, n_hops=model.n_hops, dtype=np.float64)
+        logits = model(batch, epoch)
+        results.append((logits, *torch.autograd.grad(logits.square().sum(), model.parameters())))
+    for given, expected in zip(*results, strict=True):
+        torch.testing.assert_close(given, expected, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "n_terms", "n_hops"),
+    [
+        ("renormalised", 1, 1),
+        ("single-parameter", 1, 1),
+        ("first-order", 2, 1),
+        ("first-order-only", 1, 1),
+        ("chebyshev", 3, 2),
+        ("none", 1, 0),
+    ],
+)
+def test_weights_are_glorot_and_of_the_right_shape(rule, n_terms, n_hops):
+    graph = Graph(np.zeros((300, 300)))
+    model = make_model(graph, rule, chebyshev_order=2, hidden=(50,), seeds=(7, 8))
+    assert model.n_hops == 2 * n_hops
+    weight = model.layers[0].weight.detach()
+    assert weight.shape == (300, n_terms, 2, 50)
+    limit = math.sqrt(6 / (300 + 50))
+    assert weight.abs().max() <= limit
+    # Uniform in (-limit, limit): mean 0 and variance limit^2 / 3, each matrix by itself.
+    assert weight.mean(dim=(0, 3)).abs().max() < 0.01
+    np.testing.assert_allclose(weight.var(dim=(0, 3)), limit**2 / 3, rtol=0.03)
+    drawn = weight.permute(1, 2, 0, 3).reshape(2 * n_terms, -1)
+    assert len(np.unique(drawn[:, 0])) == 2 * n_terms
+    assert all(layer.bias is None for layer in model.layers)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("make", [sp.csr_array, np.asarray, lambda _: None])
+def test_replicas_compute_what_each_computes_alone(rule, make):
+    graph = Graph(ADJACENCY, make(FEATURES))
+    options = {"hidden": (6, 6), "residual": True, "bias": True, "dropout": 0.3}
+    together = make_model(graph, rule, seeds=(5, 0, 9), **options)
+    batch = whole(graph, together)
+    for epoch in (None, 4):
+        logits = together(batch, epoch)
+        for replica, seed in enumerate((5, 0, 9)):
+            alone = make_model(graph, rule, seeds=(seed,), **options)
+            for both, own in zip(together.layers, alone.layers, strict=True):
+                assert torch.equal(both.weight[:, :, replica], own.weight[:, :, 0])
+            torch.testing.assert_close(
+                logits[:, replica], alone(batch, epoch)[:, 0], rtol=1e-12, atol=1e-14
+            )
+
+
+def test_dropout_depends_on_seed_epoch_and_layer_only():
+    graph = Graph(ADJACENCY, FEATURES)
+    batch = whole(graph, make_model(graph))
+
+    def logits(epoch, seed=0, **options):
+        return make_model(graph, seeds=(seed,), hidden=(16,), **options)(batch, epoch)
+
+    assert torch.equal(logits(1), logits(1))
+    assert not torch.equal(logits(1), logits(2))
+    assert not torch.equal(logits(1), logits(None))
+    # One rate a layer: without any dropout nothing happens, with either something does.
+    assert torch.equal(logits(1, dropout=(0.0, 0.0)), logits(None))
+    assert not torch.equal(logits(1, dropout=(0.5, 0.0)), logits(None))
+    assert not torch.equal(logits(1, dropout=(0.0, 0.5)), logits(None))
+    model = make_model(graph, seeds=(1, 2), hidden=(16,))
+    keys = [model._dropout(epoch, depth).keys for epoch in (0, 1) for depth in (0, 1)]
+    assert len({key for pair in keys for key in pair}) == 8
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.8])
+def test_dropout_keeps_the_right_share_and_the_mean(rate, kernel):
+    dropout = Dropout((hash_key(1),), round(65536 * (1 - rate)))
+    ones = np.ones((1000, 40))
+    dropped = kernels.select(kernel).dropout_dense(ones, dropout, np.arange(1000))
+    share = (dropped != 0).mean()
+    # 40,000 elements: the standard deviation of the share is at most 0.0025.
+    assert abs(share - (1 - rate)) < 0.01
+    assert np.unique(dropped[dropped != 0]) == pytest.approx(1 / (1 - rate), rel=1e-4)
+
+
+def csr_of(matrix):
+    matrix = sp.csr_array(matrix)
+    return Csr(matrix.indptr[:-1], matrix.indptr[1:], matrix.indices, matrix.data)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("n_keys", [0, 1, 2])
+def test_feature_product_gradient(kernel, n_keys):
+    module = kernels.select(kernel)
+    dropout = Dropout(tuple(hash_key(k) for k in range(n_keys)), 40000) if n_keys else None
+    weight = torch.from_numpy(np.random.default_rng(0).standard_normal((4, 6))).requires_grad_()
+    ids = np.array([8, 3, 5, 1, 0])
+    rows = csr_of(FEATURES)
+    assert torch.autograd.gradcheck(
+        lambda w: _FeatureProduct.apply(w, module, rows, dropout, ids), weight
+    )
+    assert _FeatureProduct.apply(weight, module, rows, dropout, ids).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("n_keys", [1, 2])
+def test_dense_dropout_gradient(kernel, relu, n_keys):
+    module = kernels.select(kernel)
+    dropout = Dropout(tuple(hash_key(k) for k in range(n_keys)), 40000)
+    values = np.random.default_rng(1).standard_normal((5, 6))
+    # Away from 0, where a ReLU has no derivative.
+    value = torch.from_numpy(values + 0.1 * np.sign(values)).requires_grad_()
+    ids = np.array([8, 3, 5, 1, 0])
+    assert torch.autograd.gradcheck(
+        lambda v: _DenseDropout.apply(v, module, dropout, ids, relu), value
+    )
+    result = _DenseDropout.apply(value, module, dropout, ids, relu)
+    assert 0 < (result == 0).double().mean() < 1
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("make", [sp.csr_array, np.asarray, lambda _: None])
+@pytest.mark.parametrize("rule", ["renormalised", "first-order", "chebyshev"])
+def test_gradient_of_the_whole_model(rule, make, kernel):
+    graph = Graph(ADJACENCY, make(FEATURES))
+    model = make_model(
+        graph, rule, kernel=kernel, seeds=(3, 4), hidden=(3,), bias=True, activation="tanh"
+    )
+    batch = make_batch(graph, [1, 4], n_hops=model.n_hops, dtype=np.float64)
+    names = [name for name, _ in model.named_parameters()]
+
+    def logits(*parameters):
+        named = dict(zip(names, parameters, strict=True))
+        return torch.func.functional_call(model, named, (batch, 2))
+
+    assert torch.autograd.gradcheck(logits, tuple(model.parameters()), fast_mode=True)
+
+
+def test_hash_key_is_splitmix64():
+    # The first output of SplitMix64 from state 0, as published with it.
+    assert hash_key(0) == 0xE220A8397B1DCDAF
+    assert hash_key() == 0
+    assert len({hash_key(a, b) for a in range(30) for b in range(30)}) == 900
+    assert hash_key(-1) == hash_key(2**64 - 1)
+    assert hash_key(1, 2) != hash_key(2, 1)

@@ -1,0 +1,581 @@
+"""Tests of graphconv.training: the loop against a plain one, stopping, replicas, resuming."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import safetensors.torch
+import scipy.sparse as sp
+import torch
+
+from graphconv import kernels
+from graphconv.batching import make_batch
+from graphconv.fitting import _class_weights, build_model
+from graphconv.graph import Graph
+from graphconv.settings import ROBUST, Settings
+from graphconv.training import (
+    MAX_EPOCHS_UNWATCHED,
+    Epoch,
+    LabelledBatch,
+    TrainingState,
+    _node_losses,
+    _stop_early,
+    evaluate,
+    load_replica,
+    replica_weights,
+    single_torch_thread,
+    train,
+)
+from tests.generated_graphs import generate, split
+
+needs_native = pytest.mark.skipif(
+    kernels.native_missing() is not None, reason=str(kernels.native_missing())
+)
+KERNELS = ["reference", pytest.param("native", marks=needs_native)]
+
+
+SHORT = Settings(
+    hidden=(8,), bias=False, scaling="none", max_epochs=12, early_stopping="none"
+)
+
+
+def small_graph(features="sparse", directed=False, multilabel=False, n_nodes=60):
+    graph = generate("binary features", n_nodes=n_nodes)
+    chosen = {
+        "sparse": graph.features,
+        "dense": graph.features.toarray()[:, :40],
+        "none": None,
+    }[features]
+    labels = graph.labels
+    if multilabel:
+        labels = np.stack([labels % 2, labels // 2, (labels == 3)], axis=1).astype(np.int64)
+    index = np.arange(n_nodes)
+    return Graph(
+        graph.adjacency,
+        chosen,
+        labels,
+        train_index=index[: n_nodes // 3],
+        validation_index=index[n_nodes // 3 : 2 * n_nodes // 3],
+        test_index=index[2 * n_nodes // 3 :],
+        directed=directed,
+    )
+
+
+def labelled(graph, index, model, settings=SHORT):
+    batch = make_batch(graph, index, n_hops=model.n_hops)
+    return LabelledBatch.make(batch, graph.labels, _class_weights(graph, settings))
+
+
+def run(graph, settings, seeds=(0,), kernel="auto", watched=True, **options):
+    """Train, and give back the model and its record."""
+    model = build_model(graph, settings, seeds, kernel)
+    batch = labelled(graph, graph.train_index, model, settings)
+    validation = labelled(graph, graph.validation_index, model, settings) if watched else None
+    return model, train(model, [batch], validation, settings, **options)
+
+
+def weights(model):
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+def assert_same_bits(first, second):
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        assert torch.equal(value, second[name]), name
+
+
+def dense_a_hat(graph):
+    with_loops = graph.adjacency.toarray() + np.eye(graph.n_nodes)
+    root = 1 / np.sqrt(with_loops.sum(axis=1))
+    return torch.from_numpy(root[:, None] * with_loops * root).float()
+
+
+@pytest.mark.parametrize("layers", ["first", "all"])
+@pytest.mark.parametrize("kind", ["classes", "balanced", "multilabel"])
+def test_five_epochs_equal_a_plain_torch_loop(layers, kind):
+    """Adam on dense matrices, without dropout, written out with torch.optim."""
+    graph = small_graph(multilabel=kind == "multilabel")
+    settings = replace(
+        SHORT,
+        dropout=0.0,
+        max_epochs=5,
+        weight_decay=0.05,
+        weight_decay_layers=layers,
+        learning_rate=0.02,
+        bias=True,
+        class_weight="balanced" if kind == "balanced" else None,
+    )
+    model = build_model(graph, settings, [3])
+    first, second = (layer.weight.detach()[:, 0, 0].clone() for layer in model.layers)
+    biases = [torch.zeros(8), torch.zeros(graph.n_classes)]
+    parameters = [first, second, *biases]
+    for parameter in parameters:
+        parameter.requires_grad_()
+    decays = [0.05, 0.05 if layers == "all" else 0.0, 0.0, 0.0]
+    optimiser = torch.optim.Adam(
+        [{"params": [p], "weight_decay": d} for p, d in zip(parameters, decays, strict=True)],
+        lr=0.02,
+    )
+    a_hat, x = dense_a_hat(graph), torch.from_numpy(graph.features.toarray())
+    index = torch.tensor(graph.train_index)
+    wanted = torch.tensor(graph.labels)[index]
+    losses = []
+    for _ in range(5):
+        hidden = torch.relu(a_hat @ x @ first + biases[0])
+        logits = (a_hat @ hidden @ second + biases[1])[index]
+        if kind == "multilabel":
+            loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, wanted.float())
+        else:
+            shares = 1 / torch.bincount(wanted).float() if kind == "balanced" else None
+            loss = torch.nn.functional.cross_entropy(logits, wanted, weight=shares)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    batch = labelled(graph, graph.train_index, model, settings)
+    state = train(model, [batch], None, settings)
+    for layer, weight, bias in zip(model.layers, (first, second), biases, strict=True):
+        torch.testing.assert_close(layer.weight[:, 0, 0], weight, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(layer.bias[0], bias, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose([e.train_loss[0] for e in state.epochs], losses, rtol=1e-5)
+
+
+def test_losses_and_accuracies_by_hand():
+    # Softmax of (ln 3, 0) is (3/4, 1/4); sigmoid of ln 3 is 3/4, of 0 a half.
+    logits = torch.tensor([[[np.log(3), 0.0]], [[np.log(3), 0.0]]])
+    losses = _node_losses(logits, torch.tensor([0, 1]))
+    np.testing.assert_allclose(losses, [[np.log(4 / 3)], [np.log(4)]], rtol=1e-6)
+    several = _node_losses(logits, torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
+    expected = [[(np.log(4 / 3) + np.log(2)) / 2], [(np.log(4) + np.log(2)) / 2]]
+    np.testing.assert_allclose(several, expected, rtol=1e-6)
+
+
+def test_evaluate_weighs_every_target_alike():
+    graph = small_graph()
+    model = build_model(graph, SHORT, [0, 1])
+    validation = labelled(graph, graph.validation_index, model)
+    loss, accuracy = evaluate(model, validation)
+    with torch.no_grad():
+        logits = model(validation.batch)
+    wanted = torch.tensor(graph.labels[graph.validation_index])
+    for replica in range(2):
+        own = logits[:, replica]
+        assert loss[replica] == pytest.approx(
+            torch.nn.functional.cross_entropy(own, wanted).item(), rel=1e-5
+        )
+        right = (own.argmax(dim=1) == wanted).double().mean().item()
+        assert accuracy[replica] == pytest.approx(right, rel=1e-6)
+
+
+def test_multilabel_accuracy_counts_pairs():
+    graph = small_graph(multilabel=True)
+    model = build_model(graph, SHORT, [0])
+    validation = labelled(graph, graph.validation_index, model)
+    with torch.no_grad():
+        logits = model(validation.batch)[:, 0].numpy()
+    right = (logits > 0) == (graph.labels[graph.validation_index] == 1)
+    assert evaluate(model, validation)[1][0] == pytest.approx(right.mean())
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "expected"),
+    [
+        # Classes 0, 0, 0, 1: every class has half of the say.
+        ("balanced", [1 / 6, 1 / 6, 1 / 6, 1 / 2]),
+        (None, [1 / 4, 1 / 4, 1 / 4, 1 / 4]),
+        # 3 * 1 and 1 * 5 make 8 together; a class that is not named counts 1.
+        ({"rare": 5}, [1 / 8, 1 / 8, 1 / 8, 5 / 8]),
+    ],
+)
+def test_class_weights_by_hand(class_weight, expected):
+    graph = Graph(np.zeros((5, 5)), labels=[0, 0, 0, 1, -1], class_names=["common", "rare"])
+    weights_by_class = _class_weights(graph, Settings(class_weight=class_weight))
+    batch = make_batch(graph, graph.train_index, n_hops=0)
+    weighted = LabelledBatch.make(batch, graph.labels, weights_by_class)
+    np.testing.assert_allclose(weighted.weight, expected, rtol=1e-6)
+
+
+def test_class_weights_of_unknown_classes_are_refused():
+    graph = Graph(np.zeros((2, 2)), labels=[0, 1], class_names=["a", "b"])
+    with pytest.raises(ValueError, match=r"class_weight must name classes \('a', 'b'\), got 'c'"):
+        _class_weights(graph, Settings(class_weight={"c": 2.0}))
+
+
+def test_several_labels_a_node_cannot_be_balanced():
+    graph = small_graph(multilabel=True)
+    with pytest.raises(ValueError, match="class_weight must be None where nodes have several"):
+        _class_weights(graph, Settings(class_weight="balanced"))
+
+
+def test_several_batches_take_several_steps_and_average_by_size():
+    graph = small_graph()
+    model = build_model(graph, replace(SHORT, dropout=0.0), [0])
+    parts = [graph.train_index[:5], graph.train_index[5:]]
+    batches = [labelled(graph, part, model) for part in parts]
+    before, _ = evaluate(model, batches[0])
+    state = train(model, batches, None, replace(SHORT, dropout=0.0, max_epochs=1))
+    # The first batch's loss is that of the untrained model; the second comes after one step.
+    again = build_model(graph, replace(SHORT, dropout=0.0), [0])
+    train(again, batches[:1], None, replace(SHORT, dropout=0.0, max_epochs=1))
+    after, _ = evaluate(again, batches[1])
+    expected = (5 * before + (len(graph.train_index) - 5) * after) / len(graph.train_index)
+    np.testing.assert_allclose(state.epochs[0].train_loss, expected, rtol=1e-5)
+
+
+# Early stopping ----------------------------------------------------------------------------------
+
+
+def drive(sequences, settings, model):
+    """Feed epochs of (loss, accuracy) of each replica to the stopping rule; the final state.
+
+    Before each epoch all weights are set to its number, so that kept weights tell their epoch.
+    """
+    state = TrainingState.start(len(model.seeds))
+    for number, figures in enumerate(sequences, start=1):
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.fill_(number)
+        loss, accuracy = np.array(figures, dtype=float).T
+        state.epochs.append(Epoch(loss, accuracy, loss, accuracy))
+        _stop_early(model, state, settings, has_validation=True)
+        if (state.stopped_at > 0).all():
+            break
+    return state
+
+
+def kept_epochs(state):
+    return [None if own is None else int(own["layers.0.weight"].max()) for own in state.kept]
+
+
+def model_of(n_replicas):
+    return build_model(small_graph(), SHORT, list(range(n_replicas)))
+
+
+@pytest.mark.parametrize(
+    ("losses", "stopped"),
+    [
+        # Window 3: from the fifth epoch on, stop when the loss exceeds the mean of the three
+        # epochs before it.
+        ([5, 4, 3, 2, 1, 0.5], 0),
+        ([1, 1, 1, 1, 1.1], 5),  # mean 1
+        ([1, 1, 1, 9, 3], 0),  # mean of 1, 1, 9 is 11/3
+        ([1, 1, 1, 9, 4], 5),
+        ([1, 2, 3, 4, 3], 0),  # mean exactly 3: not above it
+        ([1, 2, 3, 4], 0),  # too early, though rising
+        ([5, 4, 3, 2, 1, 2, 1.7], 6),  # sixth: 2 against (3 + 2 + 1) / 3 = 2, so not yet; see below
+    ],
+)
+def test_window_rule_by_hand(losses, stopped):
+    settings = replace(SHORT, early_stopping="window", patience=3)
+    if losses[-1] == 1.7:
+        # Seventh: 1.7 against (2 + 1 + 2) / 3 = 5 / 3.
+        stopped = 7
+    model = model_of(1)
+    state = drive([[(loss, 0.5)] for loss in losses], settings, model)
+    assert state.stopped_at.tolist() == [stopped]
+    # The authors keep the weights of the epoch at which they stop.
+    assert kept_epochs(state) == [stopped or None]
+
+
+@pytest.mark.parametrize(
+    ("figures", "stopped", "kept"),
+    [
+        # Patience 3. Best accuracy first, then loss.
+        ([(1.0, 0.5), (0.9, 0.6), (0.8, 0.6), (0.9, 0.6), (0.9, 0.6), (0.9, 0.6)], 6, 3),
+        # The loss goes on improving, so training goes on, but the best accuracy was the first.
+        ([(1.0, 0.9), (0.9, 0.8), (0.8, 0.8), (0.7, 0.8), (0.6, 0.8)], 0, 1),
+        # The accuracy goes on improving while the loss rises.
+        ([(1.0, 0.5), (1.1, 0.6), (1.2, 0.7), (1.3, 0.8), (1.4, 0.9)], 0, 5),
+        # Equal accuracy and equal loss are no gain; of equals the first is kept.
+        ([(1.0, 0.5), (1.0, 0.5), (1.0, 0.5), (1.0, 0.5), (1.0, 0.5)], 4, 1),
+        # A gain in the last moment.
+        ([(1.0, 0.5), (1.0, 0.5), (1.0, 0.5), (0.9, 0.5), (1.0, 0.5)], 0, 4),
+    ],
+)
+def test_patience_rule_by_hand(figures, stopped, kept):
+    settings = replace(SHORT, early_stopping="best", patience=3)
+    state = drive([[pair] for pair in figures], settings, model_of(1))
+    assert state.stopped_at.tolist() == [stopped]
+    assert kept_epochs(state) == [kept]
+
+
+def test_replicas_stop_each_by_itself():
+    settings = replace(SHORT, early_stopping="best", patience=2)
+    state = drive(
+        [
+            [(1.0, 0.5), (1.0, 0.5)],
+            [(1.1, 0.5), (0.9, 0.5)],
+            [(1.1, 0.5), (0.8, 0.5)],  # the first one stops
+            [(0.1, 0.9), (0.9, 0.5)],  # too late for the first one to count
+            [(0.1, 0.9), (0.9, 0.5)],
+        ],
+        settings,
+        model_of(2),
+    )
+    assert state.stopped_at.tolist() == [3, 5]
+    assert kept_epochs(state) == [1, 3]
+
+
+def test_best_weights_are_restored():
+    graph = small_graph()
+    seen = []
+    settings = replace(ROBUST, hidden=(8,), scaling="none", patience=15, max_epochs=200)
+    model, state = run(graph, settings, on_checkpoint=lambda make: seen.append(make()))
+    assert len(seen) == state.stopped_at[0] == len(state.epochs) < 200
+    ranks = [(e.validation_accuracy[0], -e.validation_loss[0]) for e in state.epochs]
+    best = ranks.index(max(ranks))
+    assert best < len(seen) - 1
+    for name, value in weights(model).items():
+        assert torch.equal(value, seen[best][f"model.{name}"])
+    loss, accuracy = evaluate(model, labelled(graph, graph.validation_index, model))
+    assert (accuracy[0], -loss[0]) == ranks[best]
+
+
+def test_window_rule_counts_the_penalty_in_its_loss():
+    graph = small_graph()
+    settings = replace(
+        SHORT, early_stopping="window", patience=50, max_epochs=1, weight_decay=0.3
+    )
+    model, state = run(graph, settings)
+    loss, _ = evaluate(model, labelled(graph, graph.validation_index, model))
+    squares = float(model.layers[0].weight.detach().double().square().sum())
+    assert state.epochs[0].validation_loss[0] == pytest.approx(loss[0] + 0.15 * squares, rel=1e-5)
+
+
+@pytest.mark.parametrize(("max_epochs", "expected"), [(1000, MAX_EPOCHS_UNWATCHED), (30, 30)])
+def test_without_validation_at_most_200_epochs(max_epochs, expected):
+    settings = Settings(hidden=(2,), scaling="none", max_epochs=max_epochs, patience=1)
+    _, state = run(small_graph(), settings, watched=False)
+    assert len(state.epochs) == state.stopped_at[0] == expected
+    assert np.isnan(state.epochs[-1].validation_loss).all()
+    assert np.isnan(state.epochs[-1].validation_accuracy).all()
+
+
+def test_early_stopping_none_runs_to_the_end():
+    _, state = run(small_graph(), replace(SHORT, patience=1))
+    assert len(state.epochs) == SHORT.max_epochs
+    assert state.kept == [None]
+
+
+def test_progress_is_told_after_each_epoch():
+    told = []
+    _, state = run(small_graph(), SHORT, seeds=(0, 1), on_epoch=told.append)
+    assert [progress.epoch for progress in told] == list(range(1, 13))
+    assert {progress.max_epochs for progress in told} == {12}
+    assert {progress.n_running for progress in told} == {2}
+    assert told[3].figures is state.epochs[3]
+
+
+def test_training_loss_falls():
+    _, state = run(small_graph(), replace(SHORT, max_epochs=60, dropout=0.2))
+    assert state.epochs[-1].train_loss[0] < 0.5 * state.epochs[0].train_loss[0]
+
+
+# Replicas ----------------------------------------------------------------------------------------
+
+VARIANTS = {
+    "renormalised": {},
+    "single-parameter": {"propagation": "single-parameter"},
+    "first-order": {"propagation": "first-order"},
+    "first-order-only": {"propagation": "first-order-only"},
+    "chebyshev": {"propagation": "chebyshev"},
+    "none": {"propagation": "none"},
+    "learned": {"self_loop_weight": "learn"},
+    "bias": {"bias": True},
+    "residual": {"hidden": (8, 8), "residual": True},
+    "tanh, no dropout": {"activation": "tanh", "dropout": 0.0},
+    "linear": {"hidden": ()},
+    "wide": {"hidden": (64,)},
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("features", ["sparse", "dense", "none"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_replicas_end_bit_for_bit_as_alone(variant, features, kernel):
+    graph = small_graph(features)
+    settings = replace(SHORT, **VARIANTS[variant])
+    seeds = (4, 11, 2)
+    together, state = run(graph, settings, seeds, kernel)
+    for replica, seed in enumerate(seeds):
+        alone, own = run(graph, settings, (seed,), kernel)
+        assert_same_bits(replica_weights(together, replica), replica_weights(alone, 0))
+        for both, single in zip(state.epochs, own.epochs, strict=True):
+            assert np.array(both)[:, replica].tolist() == np.array(single)[:, 0].tolist()
+
+
+@pytest.mark.parametrize("early_stopping", ["best", "window"])
+@pytest.mark.parametrize("variant", ["renormalised", "learned", "bias", "residual"])
+def test_replicas_stop_as_alone(variant, early_stopping):
+    graph = small_graph()
+    settings = replace(
+        SHORT,
+        **VARIANTS[variant],
+        early_stopping=early_stopping,
+        patience=8,
+        max_epochs=120,
+        learning_rate=0.05,
+    )
+    seeds = (4, 11, 2)
+    together, state = run(graph, settings, seeds)
+    assert len(set(state.stopped_at.tolist())) > 1
+    for replica, seed in enumerate(seeds):
+        alone, own = run(graph, settings, (seed,))
+        assert state.stopped_at[replica] == own.stopped_at[0]
+        assert_same_bits(replica_weights(together, replica), replica_weights(alone, 0))
+
+
+def test_weights_of_a_replica_can_be_moved():
+    graph = small_graph()
+    settings = replace(SHORT, self_loop_weight="learn", bias=True)
+    trained, _ = run(graph, settings, (1, 2))
+    other = build_model(graph, settings, [1, 2, 3])
+    load_replica(other, 2, replica_weights(trained, 1))
+    assert_same_bits(replica_weights(other, 2), replica_weights(trained, 1))
+
+
+# Same seed, same result --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def restore_threads():
+    before = torch.get_num_threads()
+    module = kernels.select("auto")
+    native_before = module.get_threads() if hasattr(module, "get_threads") else None
+    yield
+    torch.set_num_threads(before)
+    if native_before is not None:
+        module.set_threads(native_before)
+
+
+def big_graph():
+    """Large enough for the kernels to use threads: 4,000 nodes of about 15 words each."""
+    rng = np.random.default_rng(0)
+    n = 4000
+    ends = rng.integers(n, size=(2, 4 * n))
+    adjacency = sp.coo_array((np.ones(4 * n), ends), shape=(n, n)).tocsr()
+    features = sp.random_array((n, 500), density=0.03, rng=rng, format="csr")
+    labels = rng.integers(5, size=n)
+    index = np.arange(n)
+    return Graph(
+        adjacency.maximum(adjacency.T) > 0,
+        features,
+        labels,
+        train_index=index[:2000],
+        validation_index=index[2000:3000],
+    )
+
+
+@pytest.mark.usefixtures("restore_threads")
+@pytest.mark.parametrize("rule", ["renormalised", "chebyshev"])
+def test_same_bits_for_any_number_of_threads(rule):
+    graph = big_graph()
+    settings = Settings(
+        hidden=(32,), propagation=rule, scaling="none", max_epochs=3, early_stopping="none"
+    )
+    results = []
+    native = kernels.select("native") if kernels.native_missing() is None else None
+    for n_threads in (1, 2, 4, 1):
+        torch.set_num_threads(min(n_threads, 2))
+        if native is not None:
+            native.set_threads(n_threads)
+            assert native.get_threads() == n_threads
+        model, _ = run(graph, settings, (0, 1))
+        results.append(weights(model))
+    for other in results[1:]:
+        assert_same_bits(results[0], other)
+
+
+@pytest.mark.usefixtures("restore_threads")
+def test_torch_threads_are_put_back():
+    torch.set_num_threads(2)
+    inside = []
+    run(small_graph(), SHORT, on_epoch=lambda _: inside.append(torch.get_num_threads()))
+    assert set(inside) == {1}
+    assert torch.get_num_threads() == 2
+    with pytest.raises(KeyError), single_torch_thread():
+        raise KeyError
+    assert torch.get_num_threads() == 2
+
+
+@needs_native
+@pytest.mark.parametrize("features", ["sparse", "dense", "none"])
+@pytest.mark.parametrize("rule", ["renormalised", "first-order", "chebyshev"])
+def test_native_and_reference_kernels_train_to_the_same_weights(rule, features):
+    graph = small_graph(features)
+    settings = replace(SHORT, propagation=rule)
+    native, _ = run(graph, settings, (0, 1), "native")
+    reference, _ = run(graph, settings, (0, 1), "reference")
+    for name, value in weights(native).items():
+        torch.testing.assert_close(value, weights(reference)[name], rtol=1e-3, atol=1e-5)
+
+
+# Resuming ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("early_stopping", ["best", "window", "none"])
+def test_resuming_at_any_epoch_gives_the_same_bits(early_stopping):
+    graph = small_graph()
+    settings = replace(
+        SHORT,
+        early_stopping=early_stopping,
+        patience=6,
+        max_epochs=40 if early_stopping != "none" else 12,
+        self_loop_weight="learn",
+        bias=True,
+        learning_rate=0.05,
+    )
+    saved = []
+    model, state = run(
+        graph,
+        settings,
+        (4, 11),
+        # As it lies on the disk.
+        on_checkpoint=lambda make: saved.append(safetensors.torch.save(make())),
+    )
+    assert len(saved) == len(state.epochs) > 8
+    for number in {0, 1, 5, len(saved) // 2, len(saved) - 2, len(saved) - 1}:
+        tensors = safetensors.torch.load(saved[number])
+        assert len(tensors["epochs"]) == number + 1
+        later = []
+        again, resumed = run(
+            graph,
+            settings,
+            (4, 11),
+            resume_from=tensors,
+            on_checkpoint=lambda make: later.append(safetensors.torch.save(make())),
+        )
+        assert_same_bits(weights(model), weights(again))
+        np.testing.assert_array_equal(np.array(state.epochs), np.array(resumed.epochs))
+        assert state.stopped_at.tolist() == resumed.stopped_at.tolist()
+        # What would be saved from here on is the same too.
+        assert later == saved[number + 1 :]
+
+
+def test_checkpoint_is_a_copy():
+    """Training on does not change a checkpoint that was taken earlier."""
+    taken = []
+    run(small_graph(), SHORT, on_checkpoint=lambda make: taken.append(make()))
+    first = taken[0]["model.layers.0.weight"]
+    assert not torch.equal(first, taken[-1]["model.layers.0.weight"])
+    assert taken[0]["adam.step.layers.0.weight"] == 1
+    assert taken[-1]["adam.step.layers.0.weight"] == 12
+
+
+def test_interrupting_from_a_callback_leaves_torch_threads_alone():
+    before = torch.get_num_threads()
+
+    def stop(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(small_graph(), SHORT, on_checkpoint=stop)
+    assert torch.get_num_threads() == before
+
+
+def test_generated_graph_is_learned_well():
+    graph = split(generate("homophilous, bag of words", n_nodes=300), n_validation=60)
+    settings = replace(ROBUST, hidden=(16,), scaling="none", max_epochs=60)
+    model, _ = run(graph, settings)
+    _, accuracy = evaluate(model, labelled(graph, graph.test_index, model))
+    assert accuracy[0] > 0.6
