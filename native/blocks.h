@@ -92,17 +92,12 @@ public:
 
     // Calls fetch(entry) for entries that are used soon, some rows after row k; `fetched` counts
     // the rows that are done.
-    template <bool Drop, class Fetch>
+    template <class Fetch>
     GRAPHCONV_INLINE void look_ahead(std::int64_t k, std::int64_t& fetched, Fetch fetch) const {
         for (; fetched < n && fetched <= k + kRowsAhead; ++fetched) {
             const std::int64_t begin = begin_[fetched];
-            if (Drop) {
-                for (std::uint64_t kept = bits_[fetched]; kept; kept &= kept - 1) {
-                    fetch(begin + lowest_bit(kept));
-                }
-            } else {
-                const std::int64_t size = end_[fetched] - begin;
-                for (std::int64_t e = 0; e < size && e < 64; ++e) fetch(begin + e);
+            for (std::uint64_t kept = bits_[fetched]; kept; kept &= kept - 1) {
+                fetch(begin + lowest_bit(kept));
             }
         }
     }

@@ -1,6 +1,8 @@
 // Dropout of dense matrices, with ReLU.
 #pragma once
 
+#include <cstring>
+
 #include "arguments.h"
 #include "chunks.h"
 #include "dropout.h"

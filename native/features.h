@@ -61,7 +61,7 @@ struct FeatureRows {
             sum.add(row);
         };
         std::int64_t k = 0;
-        if (kPaired<Tile>) {
+        if (kPaired<Tile> && !Far) {
         for (; k + 1 < block.n; k += 2) {
             auto walk0 = block.template walk<true>(k);
             auto walk1 = block.template walk<true>(k + 1);
@@ -82,7 +82,7 @@ struct FeatureRows {
         }
         for (; k < block.n; ++k) {
             if (Far) {
-                block.template look_ahead<true>(k, fetched, [&](std::int64_t e) GRAPHCONV_LAMBDA {
+                block.look_ahead(k, fetched, [&](std::int64_t e) GRAPHCONV_LAMBDA {
                     prefetch<Tile>(weight + indices[e] * width);
                 });
             }

@@ -32,7 +32,6 @@ template <class T, class I>
 struct FeatureScatter {
     const FeatureProduct<T, I>& a;
     T* out;  // a.out, or a partial sum
-    bool far;
 
     void add(const Part& part) const {
         const bool drop = a.dropout.n_keys > 0;
@@ -70,13 +69,7 @@ struct FeatureScatter {
         const std::uint32_t threshold = a.dropout.threshold;
         const T* dense = a.dense + first_row * width + column;
         T* to = out + column;
-        std::int64_t fetched = 0;
         for (std::int64_t k = 0; k < block.n; ++k) {
-            if (far) {
-                block.template look_ahead<Drop>(k, fetched, [&](std::int64_t e) GRAPHCONV_LAMBDA {
-                    prefetch<Tile>(to + indices[e] * width);
-                });
-            }
             Tile source;
             source.load(dense + k * width, last);
             if (Drop) source.scale(T(65536.0 / threshold));
@@ -106,7 +99,7 @@ int n_row_parts(const FeatureProduct<T, I>& a, std::int64_t n_entries) {
 }
 
 template <class T, class I>
-void scatter_rows(const FeatureProduct<T, I>& a, std::int64_t n_entries, int n_parts, bool far) {
+void scatter_rows(const FeatureProduct<T, I>& a, std::int64_t n_entries, int n_parts) {
     const std::int64_t size = a.n_columns * a.width;
     const std::size_t bytes = sizeof(T) * std::size_t(size);
     Chunks chunks;
@@ -115,7 +108,7 @@ void scatter_rows(const FeatureProduct<T, I>& a, std::int64_t n_entries, int n_p
     T* partial = static_cast<T*>(scratch(std::int64_t(bytes) * (alone ? 1 : n_parts - 1)));
     const auto sum_part = [&](int part, T* out) {
         std::memset(out, 0, bytes);
-        FeatureScatter<T, I>{a, out, far}.add({chunks.bounds[part], chunks.bounds[part + 1], 0,
+        FeatureScatter<T, I>{a, out}.add({chunks.bounds[part], chunks.bounds[part + 1], 0,
                                                a.n_columns, 0, a.width});
     };
     const auto add_part = [&](const T* from) {
@@ -193,13 +186,12 @@ void scatter_features(const FeatureScatter<T, I>& scatter, std::int64_t n_entrie
 template <class T, class I>
 void feature_product_transposed(const FeatureProduct<T, I>& a) {
     if (a.n_columns == 0 || a.width == 0) return;
-    const bool far = is_far<T>(a.n_columns, a.width);
-    const FeatureScatter<T, I> scatter{a, a.out, far};
+    const FeatureScatter<T, I> scatter{a, a.out};
     const std::int64_t n_entries = count_entries(a.rows);
     const bool worth = (n_entries + a.rows.n_rows) * (a.width + 4) >= kWorthThreads;
     if (worth && a.dropout.n_keys < 4) {
         const int n_parts = n_row_parts(a, n_entries);
-        if (n_parts > 1) return scatter_rows(a, n_entries, n_parts, far);
+        if (n_parts > 1) return scatter_rows(a, n_entries, n_parts);
     }
     if (worth && threads() > 1) {
         if (a.dropout.n_keys >= 4) return scatter_keys(scatter);

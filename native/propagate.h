@@ -10,7 +10,7 @@ namespace GRAPHCONV_VARIANT {
 
 // A dense matrix past this size is fetched ahead of use: it does not stay in the second cache level.
 #ifndef CACHED
-#define CACHED 18
+#define CACHED 22
 #endif
 #ifndef AHEAD
 #define AHEAD 16
@@ -74,8 +74,10 @@ struct PropagateRows {
             for (std::int64_t e = a.rows.begin[i]; e < end; ++e) {
                 const std::int64_t j = indices[e];
                 if (Far) {
+                    // Past the end of the row these are, as a rule, the entries of the next.
                     const std::int64_t ahead = e + kAhead < final_entry ? e + kAhead : final_entry;
                     prefetch<Tile>(dense + indices[ahead] * width);
+                    if (column_scale != nullptr) GRAPHCONV_PREFETCH(column_scale + indices[ahead]);
                 }
                 row.load(dense + j * width, last);
                 if (values != nullptr || column_scale != nullptr) {

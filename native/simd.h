@@ -8,7 +8,7 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
+#include <type_traits>
 
 #if defined(__GNUC__)
 #define GRAPHCONV_INLINE inline __attribute__((always_inline))
@@ -34,6 +34,16 @@ constexpr int kRegisterBytes = 32;
 constexpr int kRegisterBytes = 16;
 #endif
 
+// Calls f(0), f(1), ... f(N - 1), each argument a constant: what such calls index stays in
+// registers, which a loop leaves to the compiler's mood.
+template <int N, class F>
+GRAPHCONV_INLINE void unrolled(F f) {
+    if constexpr (N > 0) {
+        unrolled<N - 1>(f);
+        f(std::integral_constant<int, N - 1>{});
+    }
+}
+
 // L elements in as few registers as hold them; L = 1 is a scalar.
 template <class T, int L>
 struct Pack {
@@ -41,28 +51,34 @@ struct Pack {
     static constexpr int kBytes =
         L * int(sizeof(T)) < kRegisterBytes ? L * int(sizeof(T)) : kRegisterBytes;
     typedef T Vector __attribute__((vector_size(kBytes)));
+    typedef T Memory __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
 #else
     static constexpr int kBytes = sizeof(T);
     typedef T Vector;
+    typedef T Memory;
 #endif
     static constexpr int kPieces = L * int(sizeof(T)) / kBytes;
     static constexpr int kLanes = L / kPieces;
     Vector v[kPieces];
 
     GRAPHCONV_INLINE void clear() {
-        for (int k = 0; k < kPieces; ++k) v[k] = Vector{};
+        unrolled<kPieces>([&](auto k) GRAPHCONV_LAMBDA { v[k] = Vector{}; });
     }
     GRAPHCONV_INLINE void load(const T* from) {
-        for (int k = 0; k < kPieces; ++k) std::memcpy(&v[k], from + k * kLanes, kBytes);
+        unrolled<kPieces>([&](auto k) GRAPHCONV_LAMBDA {
+            v[k] = *reinterpret_cast<const Memory*>(from + k * kLanes);
+        });
     }
     GRAPHCONV_INLINE void store(T* to) const {
-        for (int k = 0; k < kPieces; ++k) std::memcpy(to + k * kLanes, &v[k], kBytes);
+        unrolled<kPieces>([&](auto k) GRAPHCONV_LAMBDA {
+            *reinterpret_cast<Memory*>(to + k * kLanes) = v[k];
+        });
     }
     GRAPHCONV_INLINE void add(const Pack& other) {
-        for (int k = 0; k < kPieces; ++k) v[k] += other.v[k];
+        unrolled<kPieces>([&](auto k) GRAPHCONV_LAMBDA { v[k] += other.v[k]; });
     }
     GRAPHCONV_INLINE void scale(T factor) {
-        for (int k = 0; k < kPieces; ++k) v[k] *= factor;
+        unrolled<kPieces>([&](auto k) GRAPHCONV_LAMBDA { v[k] *= factor; });
     }
 };
 
@@ -85,23 +101,23 @@ struct Tile {
     static constexpr int kPacks = N;
     Pack<T, L> p[N];
 
-    static GRAPHCONV_INLINE std::int64_t offset(int k, std::int64_t last) {
+    static constexpr std::int64_t offset(int k, std::int64_t last) {
         return k == N - 1 ? last : k * L;
     }
     GRAPHCONV_INLINE void clear() {
-        for (int k = 0; k < N; ++k) p[k].clear();
+        unrolled<N>([&](auto k) GRAPHCONV_LAMBDA { p[k].clear(); });
     }
     GRAPHCONV_INLINE void load(const T* from, std::int64_t last) {
-        for (int k = 0; k < N; ++k) p[k].load(from + offset(k, last));
+        unrolled<N>([&](auto k) GRAPHCONV_LAMBDA { p[k].load(from + offset(k, last)); });
     }
     GRAPHCONV_INLINE void store(T* to, std::int64_t last) const {
-        for (int k = 0; k < N; ++k) p[k].store(to + offset(k, last));
+        unrolled<N>([&](auto k) GRAPHCONV_LAMBDA { p[k].store(to + offset(k, last)); });
     }
     GRAPHCONV_INLINE void add(const Tile& other) {
-        for (int k = 0; k < N; ++k) p[k].add(other.p[k]);
+        unrolled<N>([&](auto k) GRAPHCONV_LAMBDA { p[k].add(other.p[k]); });
     }
     GRAPHCONV_INLINE void scale(T factor) {
-        for (int k = 0; k < N; ++k) p[k].scale(factor);
+        unrolled<N>([&](auto k) GRAPHCONV_LAMBDA { p[k].scale(factor); });
     }
     GRAPHCONV_INLINE void add_scaled(T factor, Tile other) {
         other.scale(factor);

@@ -7,7 +7,10 @@ one file beside the folder, from which it continues bit for bit.
 from __future__ import annotations
 
 import json
+import math
+import os
 import platform
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +24,7 @@ import torch
 from torch import Tensor
 
 import graphconv
-from graphconv.files import replacing_file, replacing_folder
+from graphconv.files import check_replaceable, json_text, replacing_file, replacing_folder
 from graphconv.fitting import FittedGCN, build_model
 from graphconv.graph import Graph
 from graphconv.graph_files import read_npz, write_npz
@@ -30,19 +33,25 @@ from graphconv.settings import Settings
 from graphconv.table_encoding import TableEncoding
 
 FORMAT = 1
+# All that a model folder may hold; one with anything else in it is not replaced.
+MODEL_FILES = ("model.json", "model.safetensors", "graph.npz", "predictions.csv")
 
 
 @dataclass(frozen=True)
 class SavedModel:
-    """A model with what it needs to read new tables as it read those it was trained on."""
+    """A model with what it needs to read new tables as it read those it was trained on.
+
+    `identity` says what training it came from, as in `TrainingFile`.
+    """
 
     fitted: FittedGCN
     encoding: TableEncoding | None = None
     table_options: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
+    identity: dict[str, Any] = field(default_factory=dict)
 
 
-def save_model(saved: SavedModel, folder: Path) -> None:
+def save_model(saved: SavedModel, folder: Path, also: Callable[[Path], None] | None = None) -> None:
     """Write a model folder, whole or not at all.
 
     Parameters
@@ -50,8 +59,10 @@ def save_model(saved: SavedModel, folder: Path) -> None:
     saved : SavedModel
     folder : Path
         Made if need be. A model folder that is there is replaced; anything else is left alone.
+    also : callable, optional
+        Writes more of `MODEL_FILES` into the folder that it is given.
     """
-    check_replaceable(folder)
+    check_replaceable(folder, MODEL_FILES)
     fitted = saved.fitted
     tensors = {name: p.detach().contiguous() for name, p in fitted.model.named_parameters()}
     for name in ("mean", "scale"):
@@ -71,6 +82,7 @@ def save_model(saved: SavedModel, folder: Path) -> None:
         "n_epochs": fitted.n_epochs,
         "history": fitted.history,
         "metrics": saved.metrics,
+        "identity": saved.identity,
         "table_options": saved.table_options,
         "encoding": None if saved.encoding is None else saved.encoding.to_json(),
         "data_fingerprint": fitted.graph.fingerprint(),
@@ -82,21 +94,25 @@ def save_model(saved: SavedModel, folder: Path) -> None:
         },
     }
     with replacing_folder(folder) as new:
-        safetensors.torch.save_file(tensors, new / "model.safetensors")
-        (new / "model.json").write_text(json.dumps(description, indent=1, allow_nan=True))
+        _save_tensors(tensors, new / "model.safetensors")
+        (new / "model.json").write_text(json_text(description, indent=1), encoding="utf-8")
         write_npz(fitted.graph, new / "graph.npz")
+        if also is not None:
+            also(new)
 
 
-def check_replaceable(folder: Path) -> None:
-    """Refuse to write a model over something that is not one."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise FileExistsError(f"{folder} must be a folder to write the model to, but is a file")
-    if any(folder.iterdir()) and not (folder / "model.json").exists():
-        raise FileExistsError(
-            f"{folder} must be a new or empty folder, or an earlier model, but holds other files"
-        )
+def _save_tensors(
+    tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None
+) -> None:
+    try:
+        safetensors.torch.save_file(tensors, path, metadata)
+    except safetensors.SafetensorError as error:
+        # It wraps what the operating system said: "I/O error: ... (os error 28)".
+        found = re.search(r"os error (\d+)", str(error))
+        if found is None:
+            raise
+        number = int(found[1])
+        raise OSError(number, os.strerror(number), str(path)) from error
 
 
 def load_model(folder: Path) -> SavedModel:
@@ -132,8 +148,15 @@ def load_model(folder: Path) -> SavedModel:
             None if encoding is None else TableEncoding.from_json(encoding),
             description["table_options"],
             description["metrics"],
+            description.get("identity", {}),
         )
-    except (KeyError, TypeError, RuntimeError, safetensors.SafetensorError) as error:
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        RuntimeError,
+        safetensors.SafetensorError,
+    ) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"{folder} must be a complete graphconv model, but: {reason}") from error
 
@@ -142,9 +165,11 @@ def _read_description(folder: Path) -> dict[str, Any]:
     path = folder / "model.json"
     if not path.is_file():
         what = "has no model.json" if folder.is_dir() else "is not there"
+        if (folder / "results.json").is_file():
+            what = "holds the results of a baseline, which has no model to save"
         raise FileNotFoundError(f"{folder} must be a graphconv model folder, but {what}")
     try:
-        description = json.loads(path.read_text())
+        description = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} must be JSON, but can't be read: {error}") from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:
@@ -170,7 +195,11 @@ def _rebuild(
         FeatureScaler(description["scaling"], mean, scale),
         model,
         description["n_epochs"],
-        description["history"],
+        # JSON has no NaN, which the validation figures are without validation nodes.
+        {
+            name: [math.nan if value is None else value for value in values]
+            for name, values in description["history"].items()
+        },
         description["choice"],
     )
 
@@ -195,17 +224,20 @@ class TrainingFile:
 
     def __init__(self, path: Path, identity: dict[str, Any], seconds: float = 10.0) -> None:
         self.path = path
-        self.identity = identity
+        # As JSON reads it back: tuples are lists.
+        self.identity = json.loads(json_text(identity))
         self.seconds = seconds
         self.stop_requested = False
+        self.has_begun = False  # whether there is anything to save yet
         self._last = monotonic()
 
     def __call__(self, make_tensors: Callable[[], dict[str, Tensor]]) -> None:
         """Write if it is time; if a stop was asked for, write and raise KeyboardInterrupt."""
+        self.has_begun = True
         if self.stop_requested or monotonic() - self._last >= self.seconds:
             with replacing_file(self.path) as new:
-                metadata = {"identity": json.dumps(self.identity, sort_keys=True)}
-                safetensors.torch.save_file(make_tensors(), new, metadata)
+                metadata = {"identity": json_text(self.identity)}
+                _save_tensors(make_tensors(), new, metadata)
             self._last = monotonic()
         if self.stop_requested:
             raise KeyboardInterrupt
@@ -219,12 +251,21 @@ class TrainingFile:
             if identity.get(key) != value:
                 raise ValueError(
                     f"{self.path} must be from the same training to continue it, "
-                    f"but its {key.replace('_', ' ')} differs"
+                    f"but its {key.replace('_', ' ')} differs{_shown(identity.get(key), value)}"
                 )
         return safetensors.torch.load_file(self.path)
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
+
+
+def _shown(before: object, now: object) -> str:
+    """The two values of a difference, where they are short enough to help."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+        return f" in {', '.join(names)}"
+    brief = all(value is None or len(str(value)) < 30 for value in (before, now))
+    return f": {before} there, {now} here" if brief else ""
 
 
 def read_identity(path: Path) -> dict[str, Any]:

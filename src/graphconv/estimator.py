@@ -62,7 +62,8 @@ class GCNClassifier(ClassifierMixin, TransformerMixin, BaseEstimator, auto_wrap_
         averaged.
     validation_fraction : float
         Share of the labelled nodes that decides when to stop, where the data brings no validation
-        nodes of its own. Every class keeps at least one training node.
+        nodes of its own. Every class keeps at least one training node. If it comes to fewer than
+        20 nodes, all labels are used for training, which then lasts 200 epochs.
     n_neighbors : int
         Neighbours of a row in the graph that is built when there is no adjacency.
     directed : bool

@@ -35,6 +35,8 @@ from graphconv.training import (
 )
 
 FloatMatrix = npt.NDArray[np.float32]
+# Fewer held-out nodes than this say too little to stop by: all labels then train, for a fixed time.
+MIN_VALIDATION = 20
 MakeTensors = Callable[[], dict[str, Tensor]]
 
 
@@ -133,7 +135,8 @@ def fit_gcn(
     seeds : sequence of int
         One model each; all train at once.
     validation_fraction : float
-        Share of the training nodes to set aside, where the graph has no validation nodes.
+        Share of the training nodes to set aside, where the graph has no validation nodes. If that
+        makes fewer than 20, none are, and training lasts a fixed 200 epochs.
     kernels : {"auto", "native", "reference"}
     watch : Watch, optional
 
@@ -304,4 +307,6 @@ def _hold_out(graph: Graph, fraction: float, seed: int) -> Graph:
         return graph
     rng = np.random.default_rng(hash_key(seed, 1))
     train_index, validation = hold_out_validation(graph.labels, graph.train_index, fraction, rng)
+    if len(validation) < MIN_VALIDATION:
+        return graph
     return replace(graph, train_index=train_index, validation_index=validation)

@@ -260,7 +260,8 @@ def _node_losses(logits: Tensor, labels: Tensor) -> Tensor:
 
 def _weighted_sum(losses: Tensor, weight: Tensor) -> FloatArray:
     # In double precision: the order of summation then hides far below what stopping compares.
-    total: FloatArray = weight.double().numpy() @ losses.detach().double().numpy()
+    exact = weight.double().numpy()
+    total: FloatArray = exact @ losses.detach().double().numpy() / exact.sum()
     return total
 
 
@@ -270,7 +271,8 @@ def _accuracy(logits: Tensor, labelled: LabelledBatch) -> FloatArray:
         right = ((values > 0) == (labels > 0.5)[:, None, :]).mean(axis=2)
     else:
         right = values.argmax(axis=2) == labels[:, None]
-    shares: FloatArray = labelled.weight.double().numpy() @ right
+    weight = labelled.weight.double().numpy()
+    shares: FloatArray = weight @ right / weight.sum()
     return shares
 
 

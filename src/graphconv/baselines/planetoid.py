@@ -29,6 +29,8 @@ from graphconv.model import hash_key
 from graphconv.scaling import Scaling, fit_scaler
 from graphconv.training import single_torch_thread
 
+N_NOISE = 200  # nodes that all pairs of a step share as noise
+
 
 class PlanetoidTClassifier(TransductiveClassifier):
     """Planetoid-T: every node has an embedding of its own, so only known nodes can be labelled.
@@ -55,7 +57,9 @@ class PlanetoidTClassifier(TransductiveClassifier):
     graph_share : float
         How often, from 0 to 1, a step on classes is followed by one on contexts.
     learning_rate : float
-        Of Adam.
+        Of Adam, on contexts and on the way from features and embedding to the classes.
+    embedding_rate : float
+        Learning rate at which the classes change the embedding, by plain gradient descent.
     dropout : float
         On the embedding, where classes are read from it.
     weight_decay : float
@@ -95,6 +99,7 @@ class PlanetoidTClassifier(TransductiveClassifier):
         max_epochs: int = 300,
         graph_share: float = 0.2,
         learning_rate: float = 0.01,
+        embedding_rate: float = 0.1,
         dropout: float = 0.0,
         weight_decay: float = 5e-4,
         patience: int = 100,
@@ -113,6 +118,7 @@ class PlanetoidTClassifier(TransductiveClassifier):
         self.max_epochs = max_epochs
         self.graph_share = graph_share
         self.learning_rate = learning_rate
+        self.embedding_rate = embedding_rate
         self.dropout = dropout
         self.weight_decay = weight_decay
         self.patience = patience
@@ -144,17 +150,25 @@ class PlanetoidTClassifier(TransductiveClassifier):
     def _train(self, graph: Graph, rng: np.random.Generator) -> None:
         network = self.network_
         links = links_of(graph)
-        optimiser = torch.optim.Adam(network.parameters(), lr=self.learning_rate)
+        embedding = network.embedding_parameters()
+        on_contexts = torch.optim.Adam([*embedding, network.context], lr=self.learning_rate)
+        on_classes = torch.optim.Adam(network.class_parameters(), lr=self.learning_rate)
+        # Adam's steps have the same size however small the slope: it would fit the embeddings of
+        # the training nodes, and no others, to the classes at once. Plain descent does not.
+        on_embedding = torch.optim.SGD(embedding, lr=self.embedding_rate)
 
-        def step(loss: torch.Tensor) -> None:
-            optimiser.zero_grad()
+        def step(loss: torch.Tensor, *optimisers: torch.optim.Optimizer) -> None:
+            network.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
+            for optimiser in optimisers:
+                optimiser.step()
 
         for _ in range(self.n_label_steps):
-            step(self._context_loss(graph, *self._label_pairs(graph, rng), rng))
+            pairs = self._label_pairs(graph, rng)
+            step(self._context_loss(graph, *pairs, rng), on_contexts)
         for _ in range(self.n_graph_steps):
-            step(self._context_loss(graph, *self._graph_pairs(graph, links, rng), rng))
+            pairs = self._graph_pairs(graph, links, rng)
+            step(self._context_loss(graph, *pairs, rng), on_contexts)
         train, watched = (
             make_batch(graph, nodes, n_hops=0)
             for nodes in (graph.train_index, graph.validation_index)
@@ -166,9 +180,11 @@ class PlanetoidTClassifier(TransductiveClassifier):
         for _ in range(self.max_epochs):
             network.train()
             penalty = network.feature_layer.weight.square().sum()
-            step(F.cross_entropy(network(train), targets) + self.weight_decay / 2 * penalty)
+            loss = F.cross_entropy(network(train), targets) + self.weight_decay / 2 * penalty
+            step(loss, on_classes, on_embedding)
             if rng.random() < self.graph_share:
-                step(self._context_loss(graph, *self._graph_pairs(graph, links, rng), rng))
+                pairs = self._graph_pairs(graph, links, rng)
+                step(self._context_loss(graph, *pairs, rng), on_contexts)
             network.eval()
             with torch.no_grad():
                 if best.check(network(watched)):
@@ -178,8 +194,8 @@ class PlanetoidTClassifier(TransductiveClassifier):
     def _context_loss(
         self, graph: Graph, nodes: IntArray, contexts: IntArray, rng: np.random.Generator
     ) -> torch.Tensor:
-        noise = rng.integers(graph.n_nodes, size=(len(nodes), self.n_negatives))
-        return self.network_.context_loss(graph, nodes, contexts, noise)
+        noise = rng.integers(graph.n_nodes, size=N_NOISE)
+        return self.network_.context_loss(graph, nodes, contexts, noise, self.n_negatives)
 
     def _graph_pairs(
         self, graph: Graph, links: sp.csr_array, rng: np.random.Generator

@@ -74,7 +74,7 @@ class PlanetoidNetwork(nn.Module):
         """Embedding of the batch's nodes, (n_rows, dimension)."""
         if self.embedding_layer is None:
             assert self.own_embedding is not None
-            return self.own_embedding[torch.from_numpy(batch.rows)]
+            return F.embedding(torch.from_numpy(batch.rows), self.own_embedding)
         return cast(Tensor, torch.relu(self.embedding_layer.forward_features(batch, 0, None)))
 
     def forward(self, batch: Batch) -> Tensor:
@@ -83,6 +83,18 @@ class PlanetoidNetwork(nn.Module):
         from_embedding = self.embedding_classes(self._drop(self.embed(batch))).softmax(dim=1)
         return cast(Tensor, self.classes(torch.cat([from_features, from_embedding], dim=1)))
 
+    def embedding_parameters(self) -> list[nn.Parameter]:
+        """What the embedding is made of."""
+        if self.embedding_layer is None:
+            assert self.own_embedding is not None
+            return [self.own_embedding]
+        return list(self.embedding_layer.parameters())
+
+    def class_parameters(self) -> list[nn.Parameter]:
+        """What leads from features and embedding to the classes."""
+        layers = (self.feature_layer, self.embedding_classes, self.classes)
+        return [parameter for layer in layers for parameter in layer.parameters()]
+
     def _drop(self, values: Tensor) -> Tensor:
         if not self.training or self.dropout == 0:
             return values
@@ -90,15 +102,23 @@ class PlanetoidNetwork(nn.Module):
         return values * kept / (1 - self.dropout)
 
     def context_loss(
-        self, graph: Graph, nodes: IntArray, contexts: IntArray, negatives: IntArray
+        self,
+        graph: Graph,
+        nodes: IntArray,
+        contexts: IntArray,
+        noise: IntArray,
+        n_negatives: int,
     ) -> Tensor:
-        """Negative-sampling loss of pairs (node, context) against other nodes.
+        """Negative-sampling loss of pairs (node, context) against shared noise nodes.
 
-        `negatives` has shape (n_pairs, n_negatives).
+        Every pair stands against all of the noise, which counts as `n_negatives` nodes.
         """
-        distinct, place = np.unique(nodes, return_inverse=True)
+        distinct, place, n_pairs_of = np.unique(nodes, return_inverse=True, return_counts=True)
+        pairs, n_times = np.unique(place * graph.n_nodes + contexts, return_counts=True)
         embedding = self.embed(make_batch(graph, distinct, n_hops=0))
-        own = embedding[torch.from_numpy(place)]  # (n_pairs, dimension)
-        right = (own * self.context[torch.from_numpy(contexts)]).sum(dim=1)
-        wrong = torch.einsum("pd,pnd->pn", own, self.context[torch.from_numpy(negatives)])
-        return -(F.logsigmoid(right) + F.logsigmoid(-wrong).sum(dim=1)).mean()
+        own = F.embedding(torch.from_numpy(pairs // graph.n_nodes), embedding)
+        other = F.embedding(torch.from_numpy(pairs % graph.n_nodes), self.context)
+        right = torch.from_numpy(n_times) * F.logsigmoid((own * other).sum(dim=1))
+        scores = embedding @ F.embedding(torch.from_numpy(noise), self.context).T
+        wrong = torch.from_numpy(n_pairs_of)[:, None] * F.logsigmoid(-scores)
+        return -(right.sum() + n_negatives / len(noise) * wrong.sum()) / len(nodes)

@@ -1,0 +1,127 @@
+"""Tests of graphconv.files: whole files and folders, or what was there before."""
+
+import errno
+import os
+
+import pytest
+
+from graphconv.files import replacing_file, replacing_folder
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def fail_with(error):
+    def fail(*_, **__):
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize("before", [None, "old"])
+def test_file_appears_whole(tmp_path, before):
+    path = tmp_path / "table.csv"
+    if before:
+        path.write_text(before)
+    with replacing_file(path) as new:
+        assert new.suffix == ".csv"
+        assert new.parent == tmp_path
+        new.write_text("half")
+        # Nothing shows until the block is through.
+        assert (path.read_text() if before else path.exists()) == (before or False)
+        new.write_text("all of it")
+    assert path.read_text() == "all of it"
+    assert names(tmp_path) == ["table.csv"]
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), KeyboardInterrupt(), OSError(errno.ENOSPC, "")])
+@pytest.mark.parametrize("before", [None, "old"])
+def test_failing_writer_leaves_the_old_file(tmp_path, before, error):
+    path = tmp_path / "table.csv"
+    if before:
+        path.write_text(before)
+    with pytest.raises(type(error)), replacing_file(path) as new:
+        new.write_text("half")
+        raise error
+    assert names(tmp_path) == (["table.csv"] if before else [])
+    assert not before or path.read_text() == before
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_failure_of_the_last_step_leaves_the_old_file(tmp_path, monkeypatch, call):
+    path = tmp_path / "table.csv"
+    path.write_text("old")
+    monkeypatch.setattr(os, call, fail_with(OSError(errno.ENOSPC, "No space left on device")))
+    with pytest.raises(OSError, match="No space left"), replacing_file(path) as new:
+        new.write_text("new")
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["table.csv"]
+
+
+def test_parents_are_made(tmp_path):
+    with replacing_file(tmp_path / "a" / "b" / "c.txt") as new:
+        new.write_text("x")
+    assert (tmp_path / "a" / "b" / "c.txt").read_text() == "x"
+    with replacing_folder(tmp_path / "d" / "e") as new:
+        (new / "f").write_text("y")
+    assert (tmp_path / "d" / "e" / "f").read_text() == "y"
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_folder_appears_whole(tmp_path, before):
+    path = tmp_path / "model"
+    if before:
+        path.mkdir()
+        (path / "old").write_text("old")
+    with replacing_folder(path) as new:
+        (new / "one").write_text("1")
+        assert path.exists() == before
+        (new / "two").write_text("2")
+    assert names(path) == ["one", "two"]
+    assert names(tmp_path) == ["model"]
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), KeyboardInterrupt(), OSError(errno.ENOSPC, "")])
+@pytest.mark.parametrize("before", [False, True])
+def test_failing_writer_leaves_the_old_folder(tmp_path, before, error):
+    path = tmp_path / "model"
+    if before:
+        path.mkdir()
+        (path / "old").write_text("old")
+    with pytest.raises(type(error)), replacing_folder(path) as new:
+        (new / "one").write_text("1")
+        raise error
+    assert names(tmp_path) == (["model"] if before else [])
+    assert not before or (path / "old").read_text() == "old"
+
+
+def test_failure_between_the_two_renames_puts_the_old_folder_back(tmp_path, monkeypatch):
+    path = tmp_path / "model"
+    path.mkdir()
+    (path / "old").write_text("old")
+    replace, calls = os.replace, []
+
+    def second_fails(source, target):
+        calls.append(source)
+        if len(calls) == 2:
+            raise OSError(errno.EIO, "Input/output error")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", second_fails)
+    with pytest.raises(OSError, match="Input/output"), replacing_folder(path) as new:
+        (new / "one").write_text("1")
+    assert len(calls) == 3
+    assert names(tmp_path) == ["model"]
+    assert names(path) == ["old"]
+
+
+def test_leftovers_of_a_killed_process_do_not_disturb(tmp_path):
+    path = tmp_path / "model"
+    leftover = tmp_path / f".model.{os.getpid()}.new"
+    leftover.mkdir()
+    (leftover / "half").write_text("half")
+    with replacing_folder(path) as new:
+        (new / "one").write_text("1")
+    assert names(path) == ["one"]
+    assert names(tmp_path) == ["model"]

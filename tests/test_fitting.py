@@ -1,0 +1,259 @@
+"""Tests of graphconv.fitting: from a Graph to a fitted model, and the checks at that door."""
+
+import numpy as np
+import pytest
+import torch
+
+from graphconv import kernels
+from graphconv.batching import make_batch
+from graphconv.fitting import Watch, build_model, check_trainable, fit_gcn
+from graphconv.graph import Graph
+from graphconv.propagation import RULES, largest_eigenvalue
+from graphconv.settings import PAPER, ROBUST, Settings
+from tests.generated_graphs import KINDS, generate, split
+
+QUICK = {"max_epochs": 4, "hidden": (4,)}
+PATH = [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]]
+
+
+def make_graph(
+    kind="homophilous, bag of words", n_nodes=80, n_per_class=6, n_validation=20
+):
+    graph = generate(kind, n_nodes=n_nodes)
+    return split(graph, n_per_class=n_per_class, n_validation=n_validation)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_graph_gives_probabilities(kind):
+    graph = make_graph(kind)
+    fitted = fit_gcn(graph, overrides=QUICK, seeds=[0, 1])
+    shares = fitted.probabilities()
+    assert shares.shape == (80, 2, 4)
+    assert shares.dtype == np.float32
+    np.testing.assert_allclose(shares.sum(axis=2), 1, rtol=1e-5)
+    assert (shares >= 0).all()
+    assert fitted.embedding().shape == (80, 2 * 4)
+    assert np.isfinite(fitted.embedding()).all()
+    assert fitted.n_epochs == 4
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("directed", [False, True])
+def test_every_rule_fits_weighted_graphs_with_isolated_nodes(rule, directed):
+    graph = make_graph("weighted")
+    adjacency = graph.adjacency.toarray()
+    adjacency[:5] = adjacency[:, :5] = 0
+    lonely = Graph(
+        adjacency,
+        graph.features,
+        graph.labels,
+        train_index=graph.train_index,
+        validation_index=graph.validation_index,
+        directed=directed,
+    )
+    fitted = fit_gcn(lonely, overrides={**QUICK, "propagation": rule})
+    assert np.isfinite(fitted.probabilities()).all()
+    assert all(np.isfinite(values).all() for values in fitted.history.values())
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "renormalised"])
+def test_only_the_renormalised_rule_has_a_self_loop_weight_to_learn(rule):
+    overrides = {**QUICK, "propagation": rule, "self_loop_weight": "learn"}
+    with pytest.raises(ValueError, match="self_loop_weight must be 1 unless propagation is"):
+        fit_gcn(make_graph(), overrides=overrides)
+
+
+def test_same_seed_same_bits_and_other_seed_others():
+    graph = make_graph()
+    first, second, other = (
+        fit_gcn(graph, overrides=QUICK, seeds=[seed]).probabilities() for seed in (7, 7, 8)
+    )
+    np.testing.assert_array_equal(first, second)
+    assert (first != other).any()
+
+
+def test_history_is_a_mean_over_replicas():
+    graph = make_graph()
+    both = fit_gcn(graph, overrides=QUICK, seeds=[1, 2]).history
+    single = [fit_gcn(graph, overrides=QUICK, seeds=[seed]).history for seed in (1, 2)]
+    assert set(both) == {"train_loss", "train_accuracy", "validation_loss", "validation_accuracy"}
+    for name, values in both.items():
+        expected = np.mean([own[name] for own in single], axis=0)
+        np.testing.assert_allclose(values, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("preset", "expected"), [("robust", ROBUST), ("paper", PAPER)]
+)
+def test_presets_are_used(preset, expected):
+    fitted = fit_gcn(make_graph(), preset=preset, overrides={"max_epochs": 2})
+    assert fitted.settings.hidden == expected.hidden
+    assert fitted.settings.early_stopping == expected.early_stopping
+    assert fitted.choice == ""
+
+
+def test_validation_is_held_out_of_training():
+    graph = make_graph(n_nodes=200, n_per_class=25, n_validation=0)
+    fitted = fit_gcn(graph, overrides=QUICK, validation_fraction=0.3)
+    held, kept = fitted.graph.validation_index, fitted.graph.train_index
+    assert len(held) == 30
+    assert np.sort(np.concatenate([held, kept])).tolist() == np.sort(graph.train_index).tolist()
+    assert fitted.graph.test_index.tolist() == graph.test_index.tolist()
+    again = fit_gcn(graph, overrides=QUICK, validation_fraction=0.3)
+    assert again.graph.validation_index.tolist() == held.tolist()
+
+
+def test_too_few_labels_to_hold_any_out():
+    # A fifth of 24 would be 5, which says too little to stop by.
+    graph = make_graph(n_validation=0)
+    fitted = fit_gcn(graph, overrides=QUICK)
+    assert len(fitted.graph.validation_index) == 0
+    assert fitted.graph.train_index.tolist() == graph.train_index.tolist()
+
+
+def test_validation_nodes_of_the_graph_are_kept():
+    graph = make_graph(n_validation=20)
+    assert fit_gcn(graph, overrides=QUICK).graph is graph
+
+
+def test_no_validation_at_all():
+    fitted = fit_gcn(make_graph(n_validation=0), overrides=QUICK, validation_fraction=0)
+    assert len(fitted.graph.validation_index) == 0
+    assert np.isnan(fitted.history["validation_loss"]).all()
+
+
+@pytest.mark.parametrize("fraction", [-0.1, 1, 1.5, True, float("nan")])
+def test_bad_validation_fraction(fraction):
+    with pytest.raises(ValueError, match="validation_fraction must be at least 0 and below 1"):
+        fit_gcn(make_graph(n_validation=0), validation_fraction=fraction)
+
+
+def test_no_labelled_node():
+    with pytest.raises(ValueError, match="at least one node must be labelled.*got none of 4"):
+        fit_gcn(Graph(PATH, labels=[-1, -1, -1, -1]))
+
+
+@pytest.mark.parametrize("class_names", [["only"], ["only", "never seen"]])
+def test_one_class_only(class_names):
+    graph = Graph(PATH, labels=[0, 0, -1, -1], class_names=class_names)
+    with pytest.raises(ValueError, match="at least two classes, got one class only: 'only'"):
+        fit_gcn(graph)
+
+
+def test_class_that_training_lacks_is_warned_of():
+    graph = Graph(
+        PATH, labels=[0, 1, 2, 2], class_names=["a", "b", "c"], train_index=[0, 1], test_index=[2]
+    )
+    with pytest.warns(UserWarning, match="no training node has class 'c', which validation or"):
+        check_trainable(graph)
+
+
+def test_unknown_preset_and_setting():
+    with pytest.raises(ValueError, match="preset must be one of"):
+        fit_gcn(make_graph(), preset="fast")
+    with pytest.raises(TypeError, match="colour"):
+        fit_gcn(make_graph(), overrides={"colour": "red"})
+
+
+def test_bad_kernels():
+    with pytest.raises(ValueError, match="kernels must be 'auto', 'native' or 'reference'"):
+        fit_gcn(make_graph(), kernels="gpu")
+
+
+def test_several_labels_a_node():
+    rng = np.random.default_rng(0)
+    graph = make_graph(n_nodes=120)
+    labels = np.stack([graph.labels % 2, graph.labels // 2], axis=1)
+    labels[rng.permutation(120)[:20]] = -1
+    several = Graph(graph.adjacency, graph.features, labels)
+    fitted = fit_gcn(several, overrides={"max_epochs": 60, "hidden": (16,)})
+    shares = fitted.probabilities()[:, 0]
+    assert ((shares >= 0) & (shares <= 1)).all()
+    # Each label is a decision of its own: they need not add up to 1.
+    assert (np.abs(shares.sum(axis=1) - 1) > 0.1).any()
+    assert fitted.history["train_accuracy"][-1] > 0.8
+
+
+def test_predicting_another_graph():
+    graph, other = make_graph(), generate("homophilous, bag of words", seed=5, n_nodes=50)
+    fitted = fit_gcn(graph, overrides=QUICK)
+    assert fitted.probabilities(other).shape == (50, 1, 4)
+    # The nodes of the training graph, and with them their neighbourhoods, twice over.
+    twice = Graph(
+        np.kron(np.eye(2), graph.adjacency.toarray()), np.vstack([graph.features.toarray()] * 2)
+    )
+    np.testing.assert_allclose(
+        fitted.probabilities(twice), np.vstack([fitted.probabilities()] * 2), rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("trained", "given", "message"),
+    [
+        ((4, 3), (4, 2), "trained with 3 features, the graph to predict has 2"),
+        ((4, 3), None, "trained with 3 features, the graph to predict has none"),
+        (None, (4, 2), "trained with no features, the graph to predict has 2"),
+    ],
+)
+def test_features_must_match_at_prediction(trained, given, message):
+    def graph(shape):
+        features = None if shape is None else np.ones(shape)
+        return Graph(PATH, features, labels=[0, 1, 0, 1])
+
+    fitted = fit_gcn(graph(trained), overrides=QUICK, validation_fraction=0)
+    with pytest.raises(ValueError, match=message):
+        fitted.probabilities(graph(given))
+
+
+def test_featureless_model_needs_the_same_nodes():
+    fitted = fit_gcn(Graph(PATH, labels=[0, 1, 0, 1]), overrides=QUICK, validation_fraction=0)
+    with pytest.raises(ValueError, match="trained with 4 nodes and no features.*has 2"):
+        fitted.probabilities(Graph([[0, 1], [1, 0]]))
+
+
+def test_watch_sees_every_epoch_and_can_continue():
+    graph = make_graph()
+    seen, states = [], []
+    watch = Watch(on_epoch=seen.append, on_checkpoint=lambda make: states.append(make()))
+    fitted = fit_gcn(graph, overrides=QUICK, watch=watch)
+    assert [progress.epoch for progress in seen] == [1, 2, 3, 4]
+    again = fit_gcn(graph, overrides=QUICK, watch=Watch(resume_from=states[1]))
+    np.testing.assert_array_equal(again.probabilities(), fitted.probabilities())
+    assert again.history == fitted.history
+
+
+def test_chebyshev_takes_the_true_eigenvalue_unless_told():
+    graph = make_graph()
+    true = build_model(graph, Settings(propagation="chebyshev"), [0])
+    assert true.propagation.lambda_max == pytest.approx(largest_eigenvalue(graph))
+    told = build_model(graph, Settings(propagation="chebyshev", lambda_max=1.5), [0])
+    assert told.propagation.lambda_max == 1.5
+
+
+def test_untrained_model_gives_probabilities_too():
+    """Random weights, as in the paper's figure of the karate club."""
+    graph = make_graph()
+    model = build_model(graph, Settings(hidden=(4, 4)), [0])
+    with torch.no_grad():
+        logits = model(make_batch(graph, n_hops=model.n_hops))
+    assert logits.shape == (80, 1, 4)
+    assert torch.isfinite(logits).all()
+
+
+@pytest.mark.skipif(kernels.native_missing() is not None, reason=str(kernels.native_missing()))
+def test_kernels_are_chosen_by_name():
+    graph = make_graph()
+    results = {}
+    for name in ("native", "reference"):
+        fitted = fit_gcn(graph, overrides=QUICK, kernels=name)
+        assert fitted.model.propagation.kernels.__name__ == f"graphconv.kernels.{name}"
+        results[name] = fitted.probabilities()
+    np.testing.assert_allclose(results["native"], results["reference"], rtol=1e-3, atol=1e-5)
+
+
+def test_edgeless_graph_works_as_a_perceptron():
+    graph = make_graph()
+    edgeless = Graph(np.zeros((80, 80)), graph.features, graph.labels)
+    with_rule = fit_gcn(edgeless, overrides=QUICK).probabilities()
+    perceptron = fit_gcn(edgeless, overrides={**QUICK, "propagation": "none"}).probabilities()
+    np.testing.assert_allclose(with_rule, perceptron, rtol=1e-4, atol=1e-6)

@@ -1,0 +1,184 @@
+"""Tests of graphconv.predictions: the table, and the files it is written to."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from graphconv.graph import Graph
+from graphconv.predictions import Predictions, accuracy, check_table_path, micro_f1, write_table
+
+GRAPH = Graph(
+    np.zeros((4, 4)),
+    labels=[0, 1, 1, -1],
+    class_names=["ham", "spam"],
+    node_ids=["a", "b", "c", "d"],
+    train_index=[0],
+    validation_index=[1],
+    test_index=[2],
+)
+PROBABILITIES = np.array([[0.75, 0.25], [0.125, 0.875], [0.5, 0.5], [0.0, 1.0]], dtype=np.float32)
+
+
+def predictions():
+    return Predictions(GRAPH, PROBABILITIES, GRAPH.class_names)
+
+
+def several():
+    graph = Graph(
+        np.zeros((3, 3)), labels=[[1, 0, 1], [0, 0, 1], [-1, -1, -1]], class_names=["x", "y", "z"]
+    )
+    shares = np.array([[0.9, 0.2, 0.6], [0.1, 0.2, 0.3], [0.5, 0.75, 1.0]], dtype=np.float32)
+    return Predictions(graph, shares, graph.class_names, is_multilabel=True)
+
+
+def test_columns_by_hand():
+    frame = predictions().to_frame()
+    assert list(frame.columns) == ["id", "label", "confidence", "p_ham", "p_spam", "split"]
+    assert frame["id"].tolist() == ["a", "b", "c", "d"]
+    # Of equals the first class wins.
+    assert frame["label"].tolist() == ["ham", "spam", "ham", "spam"]
+    assert frame["confidence"].tolist() == [0.75, 0.875, 0.5, 1.0]
+    assert frame["p_spam"].tolist() == [0.25, 0.875, 0.5, 1.0]
+    assert frame["split"].tolist() == ["train", "validation", "test", ""]
+
+
+def test_several_labels_by_hand():
+    frame = several().to_frame()
+    assert list(frame.columns) == ["id", "label", "confidence", "p_x", "p_y", "p_z", "split"]
+    # On are those above a half; the confidence is that of the least certain decision.
+    assert frame["label"].tolist() == ["x;z", "", "y;z"]
+    np.testing.assert_allclose(frame["confidence"], [0.6, 0.7, 0.5], rtol=1e-6)
+
+
+def test_labels_keep_their_type():
+    graph = Graph(np.zeros((2, 2)), labels=[0, 1], class_names=[10, 20])
+    frame = Predictions(graph, np.eye(2, dtype=np.float32), graph.class_names).to_frame()
+    assert frame["label"].tolist() == [10, 20]
+    assert list(frame.columns)[3:5] == ["p_10", "p_20"]
+
+
+@pytest.mark.parametrize("make", [predictions, several])
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".CSV"])
+def test_files_hold_the_table(tmp_path, make, suffix):
+    path = tmp_path / f"out{suffix}"
+    made = make()
+    made.write(path)
+    if suffix == ".parquet":
+        read = pd.read_parquet(path)
+    else:
+        separator = "\t" if suffix == ".tsv" else ","
+        read = pd.read_csv(path, sep=separator, keep_default_na=False)
+    expected = made.to_frame()
+    assert list(read.columns) == list(expected.columns)
+    for name in expected.columns:
+        if expected[name].dtype.kind == "f":
+            np.testing.assert_allclose(read[name], expected[name], rtol=1e-5)
+        else:
+            assert read[name].tolist() == expected[name].tolist()
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_csv_by_hand(tmp_path):
+    path = tmp_path / "out.csv"
+    predictions().write(path)
+    assert path.read_text().splitlines()[:3] == [
+        "id,label,confidence,p_ham,p_spam,split",
+        "a,ham,0.75,0.75,0.25,train",
+        "b,spam,0.875,0.125,0.875,validation",
+    ]
+
+
+@pytest.mark.parametrize("name", ["out.xlsx", "out"])
+def test_other_suffixes_are_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=r"output must end in \.csv, \.tsv or \.parquet, got"):
+        predictions().write(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+class FailsHalfway(dict):
+    """Columns of which the second can't be read."""
+
+    def __getitem__(self, name):
+        if name == "b":
+            raise OSError(28, "No space left on device")
+        return super().__getitem__(name)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
+@pytest.mark.parametrize("before", [False, True])
+def test_failing_writer_leaves_what_was_there(tmp_path, suffix, before):
+    path = tmp_path / f"out{suffix}"
+    if before:
+        path.write_text("old")
+    with pytest.raises(OSError, match="No space left"):
+        write_table(FailsHalfway(a=[1, 2], b=[3, 4]), path)
+    assert [file.name for file in tmp_path.iterdir()] == ([path.name] if before else [])
+    assert not before or path.read_text() == "old"
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
+def test_data_frames_can_be_written_too(tmp_path, suffix):
+    frame = pd.DataFrame({"id": ["a", "b"], "x": [0.5, 0.25]})
+    path = tmp_path / f"out{suffix}"
+    write_table(frame, path)
+    separator = "\t" if suffix == ".tsv" else ","
+    read = pd.read_parquet(path) if suffix == ".parquet" else pd.read_csv(path, sep=separator)
+    assert read["id"].tolist() == ["a", "b"]
+    assert read["x"].tolist() == [0.5, 0.25]
+
+
+def test_awkward_text_survives_csv(tmp_path):
+    ids = ["a,b", 'say "hi"', "two\nlines", "ümlaut"]
+    graph = Graph(np.zeros((4, 4)), labels=[0, 1, 0, 1], class_names=["x;y", "z,"], node_ids=ids)
+    Predictions(graph, PROBABILITIES, graph.class_names).write(tmp_path / "out.csv")
+    read = pd.read_csv(tmp_path / "out.csv", keep_default_na=False)
+    assert read["id"].tolist() == ids
+    assert list(read.columns)[3:5] == ["p_x;y", "p_z,"]
+    assert read["label"].tolist() == ["x;y", "z,", "x;y", "z,"]
+
+
+def test_splits_of_another_graph_are_looked_up_by_id():
+    other = Graph(np.zeros((3, 3)), node_ids=["c", "new", "a"])
+    shares = np.full((3, 2), 0.5, dtype=np.float32)
+    made = Predictions(other, shares, GRAPH.class_names, trained_on=GRAPH)
+    assert made.split.tolist() == ["test", "", "train"]
+
+
+def test_labels_are_separated_as_told():
+    made = several()
+    told = Predictions(
+        made.graph, made.probabilities, made.class_names, is_multilabel=True, separator="|"
+    )
+    assert told.labels == ["x|z", "", "y|z"]
+
+
+def test_paths_are_checked_beforehand(tmp_path):
+    check_table_path(tmp_path / "fine.parquet")
+    with pytest.raises(ValueError, match="output must end in"):
+        check_table_path(tmp_path / "out.json")
+
+
+@pytest.mark.parametrize(
+    ("labels", "probabilities", "expected"),
+    [
+        ([0, 1, 1], [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]], 2 / 3),
+        # Pairs of node and class: right, right; wrong, right.
+        ([[1, 0], [0, 1]], [[0.9, 0.1], [0.8, 0.6]], 3 / 4),
+    ],
+)
+def test_accuracy_by_hand(labels, probabilities, expected):
+    assert accuracy(np.array(labels), np.array(probabilities)) == pytest.approx(expected)
+
+
+def test_accuracy_without_nodes_is_nan():
+    assert math.isnan(accuracy(np.array([], dtype=int), np.zeros((0, 2))))
+
+
+def test_micro_f1_by_hand():
+    # 2 given and found, 1 given but not found, 1 found but not given: 2 * 2 / (3 + 3).
+    labels = np.array([[1, 0], [1, 1], [0, 0]])
+    shares = np.array([[0.9, 0.6], [0.8, 0.1], [0.2, 0.3]])
+    assert micro_f1(labels, shares) == pytest.approx(2 / 3)
+    assert micro_f1(np.zeros((2, 2), dtype=int), np.zeros((2, 2))) == 1

@@ -1,0 +1,198 @@
+"""Tests of graphconv.preset_search: how it searches, and how well on graphs of every kind."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from graphconv import preset_search
+from graphconv.fitting import fit_gcn
+from graphconv.graph import Graph
+from graphconv.predictions import accuracy
+from graphconv.preset_search import choose_settings
+from graphconv.settings import ROBUST
+from tests.generated_graphs import KINDS, generate, split
+
+
+class Judge:
+    """A score made up from the settings, which remembers what it was asked."""
+
+    def __init__(self, accuracy_of):
+        self.accuracy_of = accuracy_of
+        self.asked = []
+
+    def __call__(self, graph, settings, seeds):
+        self.asked.append((graph, settings, list(seeds)))
+        return float(self.accuracy_of(settings)), 1.0
+
+
+def make_graph(kind="homophilous, bag of words", n_validation=20, n_nodes=100):
+    return split(generate(kind, n_nodes=n_nodes), n_per_class=6, n_validation=n_validation)
+
+
+def tried(judge, name):
+    return {getattr(settings, name) for _, settings, _ in judge.asked}
+
+
+@pytest.mark.parametrize("rule", ["renormalised", "none", "first-order", "chebyshev"])
+def test_the_rule_with_the_best_validation_is_chosen(rule):
+    judge = Judge(lambda settings: 0.9 if settings.propagation == rule else 0.5)
+    chosen, why = choose_settings(make_graph(), ROBUST, set(), 0, judge)
+    assert chosen.propagation == rule
+    assert "90.0 %" in why
+    assert "\n" not in why
+
+
+def test_every_question_is_asked_after_the_best_answer_so_far():
+    judge = Judge(
+        lambda settings: 0.5
+        + 0.1 * (settings.propagation == "first-order")
+        + 0.1 * (settings.scaling == "standard")
+        + 0.1 * (settings.dropout == 0.8)
+    )
+    chosen, why = choose_settings(make_graph(), ROBUST, set(), 0, judge)
+    assert (chosen.propagation, chosen.scaling, chosen.dropout) == ("first-order", "standard", 0.8)
+    assert "80.0 %" in why
+    # A handful of settings, not all combinations.
+    assert len({settings for _, settings, _ in judge.asked}) <= 16
+
+
+def test_without_a_gain_the_robust_settings_stay():
+    chosen, why = choose_settings(make_graph(), ROBUST, set(), 0, Judge(lambda _: 0.7))
+    # The features are words, for which scaling "auto" is "l2".
+    assert chosen == replace(ROBUST, scaling="l2")
+    assert "robust settings did best" in why
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("propagation", "single-parameter"), ("scaling", "row"), ("dropout", 0.3), ("hidden", (7,))],
+)
+def test_what_the_user_chose_is_left_alone(name, value):
+    base = replace(ROBUST, **{name: value})
+    judge = Judge(lambda settings: 0.9 if getattr(settings, name) != value else 0.1)
+    chosen, _ = choose_settings(make_graph(), base, {name}, 0, judge)
+    assert getattr(chosen, name) == value
+    assert tried(judge, name) == {value}
+
+
+def test_featureless_graphs_are_not_asked_about_features():
+    judge = Judge(lambda _: 0.5)
+    chosen, _ = choose_settings(make_graph("no features"), ROBUST, set(), 0, judge)
+    assert "none" not in tried(judge, "propagation")
+    assert len(tried(judge, "scaling")) == 1
+    assert chosen.propagation == "renormalised"
+
+
+def test_large_graphs_are_asked_about_the_rule_only(monkeypatch):
+    monkeypatch.setattr(preset_search, "LARGE", 10)
+    judge = Judge(lambda _: 0.5)
+    choose_settings(make_graph(), ROBUST, set(), 0, judge)
+    assert len(tried(judge, "propagation")) > 1
+    assert len(tried(judge, "scaling")) == len(tried(judge, "dropout")) == 1
+
+
+def test_too_few_labels_to_compare_by():
+    graph = Graph(np.zeros((9, 9)), labels=[0, 1, 0, 1, -1, -1, -1, -1, -1])
+    judge = Judge(lambda _: 0.5)
+    chosen, why = choose_settings(graph, ROBUST, set(), 0, judge)
+    assert chosen == ROBUST
+    assert "too few labels" in why
+    assert judge.asked == []
+
+
+def test_enough_validation_nodes_decide_by_themselves():
+    graph = make_graph(n_validation=200, n_nodes=300)
+    judge = Judge(lambda _: 0.5)
+    choose_settings(graph, ROBUST, set(), 0, judge)
+    for fold, _, _ in judge.asked:
+        assert fold.train_index.tolist() == graph.train_index.tolist()
+        assert fold.validation_index.tolist() == graph.validation_index.tolist()
+
+
+def test_few_validation_nodes_are_pooled_over_folds():
+    graph = make_graph(n_validation=20)
+    judge = Judge(lambda _: 0.5)
+    choose_settings(graph, ROBUST, set(), 0, judge)
+    first = judge.asked[0][1]
+    folds = [fold for fold, settings, _ in judge.asked if settings == first]
+    assert len(folds) > 1
+    labelled = np.sort(np.concatenate([graph.train_index, graph.validation_index])).tolist()
+    judged = np.sort(np.concatenate([fold.validation_index for fold in folds])).tolist()
+    assert judged == labelled
+    for fold in folds:
+        both = np.concatenate([fold.train_index, fold.validation_index])
+        assert np.sort(both).tolist() == labelled
+
+
+@pytest.mark.parametrize("n_validation", [0, 20, 200])
+def test_test_labels_are_never_looked_at(n_validation):
+    graph = make_graph(n_validation=n_validation, n_nodes=300)
+    judge = Judge(lambda _: 0.5)
+    choose_settings(graph, ROBUST, set(), 0, judge)
+    for fold, _, _ in judge.asked:
+        used = np.concatenate([fold.train_index, fold.validation_index])
+        assert not np.isin(used, graph.test_index).any()
+
+
+def test_several_labels_a_node():
+    graph = make_graph()
+    labels = np.stack([graph.labels % 2, graph.labels // 2], axis=1)
+    several = Graph(graph.adjacency, graph.features, labels)
+    judge = Judge(lambda settings: settings.propagation == "none")
+    assert choose_settings(several, ROBUST, set(), 0, judge)[0].propagation == "none"
+
+
+def test_same_seed_same_choice():
+    graph = make_graph(n_nodes=60)
+    overrides = {"max_epochs": 3}
+    first, second = (fit_gcn(graph, preset="auto", overrides=overrides, seeds=[3]) for _ in "ab")
+    assert first.settings == second.settings
+    assert first.choice == second.choice != ""
+    np.testing.assert_array_equal(first.probabilities(), second.probabilities())
+
+
+def test_learned_self_loop_weight_goes_with_auto():
+    """Rules without a lambda are out of the question then."""
+    fitted = fit_gcn(
+        make_graph(n_nodes=60),
+        preset="auto",
+        overrides={"max_epochs": 3, "self_loop_weight": "learn"},
+    )
+    assert fitted.settings.propagation == "renormalised"
+    assert fitted.settings.self_loop_weight == "learn"
+
+
+# The contenders below did best on one kind or another in a search over four rules, three scalings
+# and three strengths of regularisation on three graphs of each kind.
+CONTENDERS = [
+    {},
+    {"dropout": 0.8, "weight_decay": 5e-3},
+    {"propagation": "none"},
+    {"propagation": "first-order"},
+    {"propagation": "first-order", "scaling": "standard"},
+    {"propagation": "chebyshev", "dropout": 0.8, "weight_decay": 5e-3},
+]
+
+
+def mean_accuracy(graph, **options):
+    fitted = fit_gcn(graph, **options)
+    shares = fitted.probabilities()[graph.test_index]
+    wanted = graph.labels[graph.test_index]
+    return 100 * np.mean([accuracy(wanted, shares[:, k]) for k in range(shares.shape[1])])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_auto_comes_close_to_the_best_single_setting(kind):
+    # 200 validation nodes decide; 100 epochs are enough to tell settings apart.
+    graph = split(generate(kind, n_nodes=700), n_per_class=20, n_validation=200)
+    brief = {"max_epochs": 100}
+    contenders = CONTENDERS
+    if graph.features is None:
+        contenders = [c for c in CONTENDERS if "scaling" not in c and c != {"propagation": "none"}]
+    best = max(
+        mean_accuracy(graph, overrides={**brief, **contender}, seeds=[0])
+        for contender in contenders
+    )
+    auto = mean_accuracy(graph, preset="auto", overrides=brief, seeds=[0])
+    assert auto >= best - 2

@@ -1,0 +1,144 @@
+"""Tests of graphconv.settings."""
+
+import json
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+
+from graphconv import settings as module
+from graphconv.settings import PAPER, PAPER_NELL, ROBUST, Settings, resolve_settings
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("propagation", "gat", "propagation must be one of 'renormalised', .*, got 'gat'"),
+        ("activation", "gelu", "activation must be one of .*, got 'gelu'"),
+        ("scaling", "minmax", "scaling must be one of .*, got 'minmax'"),
+        ("early_stopping", "last", "early_stopping must be one of .*, got 'last'"),
+        ("weight_decay_layers", "last", "weight_decay_layers must be one of .*, got 'last'"),
+        ("class_weight", "even", "class_weight must be .*, got 'even'"),
+        ("class_weight", {"a": -1}, "class_weight must hold weights of at least 0"),
+        ("hidden", (16, 0), r"hidden must be widths of at least 1, got \(16, 0\)"),
+        ("hidden", -3, "hidden must be widths of at least 1"),
+        ("dropout", 1.0, "dropout must be at least 0 and below 1, got 1.0"),
+        ("dropout", -0.1, "dropout must be at least 0 and below 1, got -0.1"),
+        ("dropout", float("nan"), "dropout must be at least 0 and below 1, got nan"),
+        ("dropout", (0.5,), "dropout must be one rate, or one for each of 2 layers, got 1"),
+        ("weight_decay", -1e-3, "weight_decay must be at least 0, got -0.001"),
+        ("weight_decay", float("inf"), "weight_decay must be at least 0, got inf"),
+        ("weight_decay", float("nan"), "weight_decay must be at least 0, got nan"),
+        ("chebyshev_order", -1, "chebyshev_order must be at least 0, got -1"),
+        ("lambda_max", 0.0, "lambda_max must be 'true' or above 0, got 0.0"),
+        ("lambda_max", "two", "lambda_max must be 'true' or above 0, got 'two'"),
+        ("self_loop_weight", -1.0, "self_loop_weight must be 'learn' or at least 0, got -1.0"),
+        ("self_loop_weight", "fit", "self_loop_weight must be 'learn' or at least 0, got 'fit'"),
+        ("learning_rate", 0, "learning_rate must be above 0, got 0"),
+        ("learning_rate", float("nan"), "learning_rate must be above 0, got nan"),
+        ("max_epochs", 0, "max_epochs must be above 0, got 0"),
+        ("max_epochs", True, "max_epochs must be above 0, got True"),
+        ("patience", -5, "patience must be above 0, got -5"),
+    ],
+)
+def test_bad_values_are_refused_in_one_line(name, value, message):
+    with pytest.raises(ValueError, match=f"^{message}") as caught:
+        Settings(**{name: value})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hidden", "16"),
+        ("hidden", 16.5),
+        ("hidden", (16.7,)),
+        ("hidden", None),
+        ("dropout", None),
+        ("dropout", "0.5"),
+        ("weight_decay", "x"),
+        ("chebyshev_order", 2.5),
+        ("chebyshev_order", "2"),
+        ("max_epochs", 1.5),
+        ("patience", 2.5),
+        ("learning_rate", "0.1"),
+        ("class_weight", 5),
+        ("class_weight", {"a": "x"}),
+    ],
+)
+def test_values_of_a_wrong_type_are_refused_in_one_line(name, value):
+    with pytest.raises(ValueError, match=f"^{name} must ") as caught:
+        Settings(**{name: value})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {},
+        {"hidden": (32, 16), "dropout": (0.1, 0.2, 0.3)},
+        {"propagation": "chebyshev", "chebyshev_order": 5, "lambda_max": 2.0},
+        {"self_loop_weight": "learn", "class_weight": "balanced"},
+        {"class_weight": {"a": 2.0, "b": 1.0}},
+        {"hidden": ()},
+    ],
+)
+def test_json_round_trip(chosen):
+    settings = Settings(**chosen)
+    again = Settings.from_json(json.loads(json.dumps(settings.to_json())))
+    assert again == settings
+    assert hash(again) == hash(settings)
+
+
+def test_unknown_names_in_json_are_refused():
+    with pytest.raises(ValueError, match="settings must be known ones, got colour, size"):
+        Settings.from_json({"size": 3, "colour": 1, "bias": True})
+
+
+def test_widths_and_rates_take_any_sequence():
+    assert Settings(hidden=8).hidden == (8,)
+    assert Settings(hidden=[8, 4], dropout=[0, 0.5, 0.5]).dropout == (0.0, 0.5, 0.5)
+
+
+def test_settings_do_not_change():
+    with pytest.raises(FrozenInstanceError):
+        ROBUST.bias = False
+
+
+def test_presets_are_what_the_issue_says():
+    assert (ROBUST.hidden, ROBUST.max_epochs, ROBUST.patience) == ((64,), 1000, 100)
+    assert (ROBUST.early_stopping, ROBUST.scaling) == ("best", "auto")
+    assert (PAPER.hidden, PAPER.max_epochs, PAPER.patience) == ((16,), 200, 10)
+    assert (PAPER.early_stopping, PAPER.scaling) == ("window", "row")
+    assert (PAPER.dropout, PAPER.learning_rate, PAPER.weight_decay) == (0.5, 0.01, 5e-4)
+    assert (PAPER.propagation, PAPER.bias) == ("renormalised", False)
+    assert PAPER_NELL == replace(PAPER, hidden=(64,), dropout=0.1, weight_decay=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("preset", "expected"), [("robust", ROBUST), ("paper", PAPER), ("paper-nell", PAPER_NELL)]
+)
+def test_overrides_change_a_preset(preset, expected):
+    assert resolve_settings(preset, {}) == expected
+    assert resolve_settings(preset, {"bias": True, "hidden": 5}) == replace(
+        expected, bias=True, hidden=(5,)
+    )
+
+
+def test_unknown_preset():
+    with pytest.raises(ValueError, match="preset must be one of 'robust', .*'auto', got 'best'"):
+        resolve_settings("best", {})
+
+
+def test_names_are_those_of_the_implementations():
+    from graphconv.model import ACTIVATIONS
+    from graphconv.propagation import RULES
+
+    assert module.RULES == RULES
+    assert module.ACTIVATIONS == ACTIVATIONS
+
+
+def test_settings_do_not_import_torch():
+    code = "import sys, graphconv.settings; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
