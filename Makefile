@@ -6,7 +6,7 @@ NATIVE := $(wildcard CMakeLists.txt native/*)
 # Wheels come from the registry as they are; only graphconv itself may be compiled.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint accuracy sanitize clean
+.PHONY: demo test lint accuracy reproduce results sanitize clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/graphconv demo
@@ -23,6 +23,14 @@ lint: $(VENV)/.develop
 accuracy: $(VENV)/.runtime
 	$(BIN)/python scripts/measure_accuracy.py
 
+# The whole paper, rerun; it can be interrupted and goes on where it was.
+reproduce: $(VENV)/.reproduce
+	$(BIN)/graphconv reproduce all
+
+# docs/results.md and the table in README.md, from the committed docs/results.json.
+results: $(VENV)/.runtime
+	$(BIN)/python scripts/build_results.py
+
 # The C++ kernels' tests under AddressSanitizer and ThreadSanitizer.
 sanitize: $(VENV)/.develop
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/sanitize_kernels.sh
@@ -32,6 +40,10 @@ $(BIN)/pip:
 
 $(VENV)/.runtime: $(BIN)/pip pyproject.toml $(NATIVE)
 	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.reproduce: $(VENV)/.runtime
+	$(PIP) --editable ".[deepwalk,tune]"
 	@touch $@
 
 $(VENV)/.develop: $(BIN)/pip pyproject.toml $(NATIVE)

@@ -1,5 +1,7 @@
 #include "arrays.h"
 
+#include <initializer_list>
+
 namespace graphconv {
 namespace {
 
@@ -27,6 +29,15 @@ std::string shape(const Py_buffer& view) {
 PyObject* numpy(const char* attribute) {
     return nb::getattr(nb::module_::import_("numpy"), attribute).release().ptr();
 }
+
+nb::object call(PyObject* function, std::initializer_list<PyObject*> arguments) {
+    nb::object result =
+        nb::steal(PyObject_Vectorcall(function, arguments.begin(), arguments.size(), nullptr));
+    if (!result.is_valid()) throw nb::python_error();
+    return result;
+}
+
+constexpr std::int64_t kLargeBytes = 1 << 20;
 
 [[noreturn]] void fail(nb::exception_type type, const std::string& message) {
     throw nb::builtin_exception(type, message.c_str());
@@ -87,13 +98,22 @@ void Array::require_vector(std::int64_t expected, const char* of) const {
 nb::object new_matrix(std::int64_t n_rows, std::int64_t n_columns, Kind kind) {
     // Never released: a static object would be, after the interpreter is gone.
     static PyObject* const empty = numpy("empty");
+    static PyObject* const ndarray = numpy("ndarray");
+    static PyObject* const bytes = numpy("uint8");
     static PyObject* const float32 = numpy("float32");
     static PyObject* const float64 = numpy("float64");
-    nb::object dimensions = nb::make_tuple(n_rows, n_columns);
-    PyObject* arguments[] = {dimensions.ptr(), kind == Kind::float32 ? float32 : float64};
-    nb::object matrix = nb::steal(PyObject_Vectorcall(empty, arguments, 2, nullptr));
-    if (!matrix.is_valid()) throw nb::python_error();
-    return matrix;
+    const std::int64_t itemsize = kind == Kind::float32 ? 4 : 8;
+    PyObject* const type = kind == Kind::float32 ? float32 : float64;
+    const nb::object shape = nb::make_tuple(n_rows, n_columns);
+    if (n_rows * n_columns * itemsize < kLargeBytes) return call(empty, {shape.ptr(), type});
+    // numpy aligns to 16 bytes, so that a row of 64 takes two cache lines. A large matrix is mostly
+    // gathered row by row from far memory: there it pays to begin at a line.
+    const nb::object size = nb::int_(n_rows * n_columns * itemsize + 63);
+    const nb::object raw = call(empty, {size.ptr(), bytes});
+    const Array memory(raw, "memory");
+    const auto address = reinterpret_cast<std::uintptr_t>(memory.data<char>());
+    const nb::object offset = nb::int_((64 - address % 64) % 64);
+    return call(ndarray, {shape.ptr(), type, raw.ptr(), offset.ptr()});
 }
 
 }  // namespace graphconv

@@ -26,6 +26,8 @@ void require_tuple(nb::handle source, Py_ssize_t size, const char* what) {
     }
 }
 
+[[noreturn]] void fail(const std::string& message) { throw nb::value_error(message.c_str()); }
+
 // Arguments come in as objects, so that a wrong one gets our message and not a list of overloads.
 std::int64_t integer(nb::handle source, const char* name) {
     const long long value = PyLong_AsLongLong(source.ptr());
@@ -85,22 +87,21 @@ public:
         row_ids_.require_vector(n_rows, ", one for each row");
         if (dropout.is_none()) return;
         require_tuple(dropout, 2, "dropout must be a Dropout or None");
-        if (!PyTuple_Check(item(dropout, 0).ptr()) || PyTuple_GET_SIZE(item(dropout, 0).ptr()) == 0) {
+        const nb::handle keys = item(dropout, 0);
+        if (!PyTuple_Check(keys.ptr()) || PyTuple_GET_SIZE(keys.ptr()) == 0) {
             throw nb::value_error("dropout.keys must be a tuple of one integer or more");
         }
-        const Py_ssize_t n_keys = PyTuple_GET_SIZE(item(dropout, 0).ptr());
+        const Py_ssize_t n_keys = PyTuple_GET_SIZE(keys.ptr());
         if (width % n_keys != 0) {
-            throw nb::value_error(("the width must be a multiple of the number of dropout keys, got " +
-                                   std::to_string(width) + " columns and " + std::to_string(n_keys) +
-                                   " keys").c_str());
+            fail("the width must be a multiple of the number of dropout keys, got " +
+                 std::to_string(width) + " columns and " + std::to_string(n_keys) + " keys");
         }
         threshold_ = integer(item(dropout, 1), "dropout.threshold");
         if (threshold_ < 1 || threshold_ > 65536) {
-            throw nb::value_error(("dropout.threshold must be in 1 .. 65536, got " +
-                                   std::to_string(threshold_)).c_str());
+            fail("dropout.threshold must be in 1 .. 65536, got " + std::to_string(threshold_));
         }
         for (Py_ssize_t k = 0; k < n_keys; ++k) {
-            const std::uint64_t key = PyLong_AsUnsignedLongLong(item(item(dropout, 0), k).ptr());
+            const std::uint64_t key = PyLong_AsUnsignedLongLong(item(keys, k).ptr());
             if (key == std::uint64_t(-1) && PyErr_Occurred() != nullptr) {
                 PyErr_Clear();
                 throw nb::value_error("dropout.keys must be integers of 64 bits, none negative");
@@ -190,9 +191,8 @@ nb::object feature_product_transposed(nb::handle rows, nb::handle dense, nb::han
     const std::int64_t n_columns = integer(columns, "n_columns");
     if (n_columns < 0) throw nb::value_error("n_columns must not be negative");
     if (from.size(0) != csr.n_rows()) {
-        throw nb::value_error(("dense must have one row for each row of the features, got " +
-                               std::to_string(from.size(0)) + " for " +
-                               std::to_string(csr.n_rows())).c_str());
+        fail("dense must have one row for each row of the features, got " +
+             std::to_string(from.size(0)) + " for " + std::to_string(csr.n_rows()));
     }
     const DropoutKeys keys(dropout, row_ids, csr.n_rows(), from.size(1));
     nb::object result = new_matrix(n_columns, from.size(1), from.kind());

@@ -54,8 +54,8 @@ public:
         }
     }
 
-    // A walk over the entries of a row that are kept, in order. Taking the set bits of a mask one
-    // after the other mispredicts once in a row, not at every other entry as a branch on each would.
+    // A walk over the kept entries of a row, in order. Taking the set bits of a mask one by
+    // one mispredicts once in a row, not at every other entry as a branch on each would.
     template <bool Drop>
     struct Walk {
         std::int64_t entry, end;

@@ -1,6 +1,7 @@
 #include "dispatch.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -9,10 +10,12 @@ namespace graphconv {
 namespace baseline {
 extern const Variant variant;
 }
-#if defined(GRAPHCONV_X86_VARIANTS)
+#if defined(GRAPHCONV_HAS_AVX2)
 namespace avx2 {
 extern const Variant variant;
 }
+#endif
+#if defined(GRAPHCONV_HAS_AVX512)
 namespace avx512 {
 extern const Variant variant;
 }
@@ -20,25 +23,38 @@ extern const Variant variant;
 
 namespace {
 
-const Variant& choose() {
-    const char* setting = std::getenv("GRAPHCONV_SIMD");
-    const std::string wanted = setting == nullptr ? "" : setting;
-#if defined(GRAPHCONV_X86_VARIANTS)
+// Variants that this processor runs, widest first; returns how many.
+int available(const Variant* (&found)[3]) {
+    int n = 0;
+#if defined(GRAPHCONV_HAS_AVX2) || defined(GRAPHCONV_HAS_AVX512)
     __builtin_cpu_init();
     const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-                          __builtin_cpu_supports("bmi2");
-    const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
-                            __builtin_cpu_supports("avx512dq") &&
-                            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-    if (has_avx512 && (wanted.empty() || wanted == "avx512")) return avx512::variant;
-    if (has_avx2 && (wanted.empty() || wanted == "avx2")) return avx2::variant;
-    const std::string here =
-        std::string("baseline") + (has_avx2 ? ", avx2" : "") + (has_avx512 ? ", avx512" : "");
-#else
-    const std::string here = "baseline";
+                          __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
 #endif
-    if (wanted.empty() || wanted == "baseline") return baseline::variant;
-    throw std::invalid_argument("GRAPHCONV_SIMD must be one of " + here +
+#if defined(GRAPHCONV_HAS_AVX512)
+    if (has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
+        found[n++] = &avx512::variant;
+    }
+#endif
+#if defined(GRAPHCONV_HAS_AVX2)
+    if (has_avx2) found[n++] = &avx2::variant;
+#endif
+    found[n++] = &baseline::variant;
+    return n;
+}
+
+const Variant& choose() {
+    const Variant* found[3];
+    const int n = available(found);
+    const char* wanted = std::getenv("GRAPHCONV_SIMD");
+    if (wanted == nullptr || *wanted == '\0') return *found[0];
+    std::string names;
+    for (int k = 0; k < n; ++k) {
+        if (std::strcmp(wanted, found[k]->name) == 0) return *found[k];
+        names += (k ? ", " : "") + std::string(found[k]->name);
+    }
+    throw std::invalid_argument("GRAPHCONV_SIMD must be one of " + names +
                                 " on this processor, got " + wanted);
 }
 

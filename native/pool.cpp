@@ -53,7 +53,7 @@ public:
     }
 
 private:
-    // Helpers are detached and the pool is never destroyed: at exit they are asleep and hold nothing.
+    // Helpers are detached and the pool is never destroyed: at exit they sleep and hold nothing.
     void grow(int n_helpers) {
         while (n_started_ < n_helpers) {
             try {

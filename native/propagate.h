@@ -8,26 +8,23 @@
 namespace graphconv {
 namespace GRAPHCONV_VARIANT {
 
-// A dense matrix past this size is fetched ahead of use: it does not stay in the second cache level.
-#ifndef CACHED
-#define CACHED 22
-#endif
-#ifndef AHEAD
-#define AHEAD 16
-#endif
-constexpr std::int64_t kCachedBytes = std::int64_t(1) << CACHED;
-constexpr std::int64_t kAhead = AHEAD;  // entries between a prefetch and its use
+// A dense matrix past this size is fetched ahead of use. Smaller ones stay in a cache near enough
+// for the processor's own reordering to hide; there, prefetching made products slower.
+constexpr std::int64_t kNearBytes = std::int64_t(1) << 22;
+constexpr std::int64_t kAhead = 16;  // entries between a prefetch and its use
 
 template <class T>
 GRAPHCONV_INLINE bool is_far(std::int64_t n_rows, std::int64_t width) {
-    return n_rows * width * std::int64_t(sizeof(T)) > kCachedBytes;
+    return n_rows * width * std::int64_t(sizeof(T)) > kNearBytes;
 }
 
 // Fetches the cache lines of a tile.
 template <class Tile, class T>
 GRAPHCONV_INLINE void prefetch(const T* from) {
     for (int k = 0; k < Tile::kElements; k += 64 / int(sizeof(T))) GRAPHCONV_PREFETCH(from + k);
-    GRAPHCONV_PREFETCH(from + Tile::kElements - 1);
+    if (reinterpret_cast<std::uintptr_t>(from) % 64 != 0) {
+        GRAPHCONV_PREFETCH(from + Tile::kElements - 1);
+    }
 }
 
 // out[i] = row_scale[i] * (sum_e values[e] * column_scale[j_e] * dense[j_e]
@@ -47,7 +44,7 @@ struct PropagateRows {
     bool far;
 
     void operator()(std::int64_t first, std::int64_t last) const {
-        // In blocks, so that a row cut into several tiles finds its entries in the first cache level.
+        // In blocks, so that a row cut into several tiles finds its entries in the nearest cache.
         for (std::int64_t row = first; row < last; row += 64) {
             const std::int64_t end = row + 64 < last ? row + 64 : last;
             for_each_tile<T>(a.width, [&](auto shape, std::int64_t column, std::int64_t last_pack) {

@@ -13,10 +13,7 @@
 #if defined(__GNUC__)
 #define GRAPHCONV_INLINE inline __attribute__((always_inline))
 #define GRAPHCONV_LAMBDA __attribute__((always_inline))
-#ifndef LOC
-#define LOC 3
-#endif
-#define GRAPHCONV_PREFETCH(address) __builtin_prefetch(address, 0, LOC)
+#define GRAPHCONV_PREFETCH(address) __builtin_prefetch(address)
 #else
 #define GRAPHCONV_INLINE inline
 #define GRAPHCONV_LAMBDA
@@ -35,7 +32,8 @@ constexpr int kRegisterBytes = 16;
 #endif
 
 // Calls f(0), f(1), ... f(N - 1), each argument a constant: what such calls index stays in
-// registers, which a loop leaves to the compiler's mood.
+// registers. Loops that the compiler was told to unroll left some of it in memory, and the
+// transposed product took up to 40 % longer.
 template <int N, class F>
 GRAPHCONV_INLINE void unrolled(F f) {
     if constexpr (N > 0) {

@@ -2,8 +2,8 @@
 // and the compiler allowed its instructions; dispatch.cpp picks one at run time.
 #include "arguments.h"
 #include "dense.h"
-#include "features.h"
-#include "features_transposed.h"
+#include "feature_product.h"
+#include "feature_product_transposed.h"
 #include "propagate.h"
 
 #define GRAPHCONV_QUOTE(name) #name

@@ -40,9 +40,9 @@ TOPICS = {
     ),
 }
 COMMON = (
-    "a new fast method for on the with efficient towards learning large scale analysis of model "
-    "systems revisited approach data structure search study simple robust"
-).split()
+    "a new fast method for on the with efficient towards learning large scale analysis of "
+    "model systems revisited approach data structure search study simple robust"
+)
 ANYWHERE = ["arXiv", "PLOS ONE"]
 SHARE_LABELLED = 0.3
 SHARE_OWN_TOPIC = 0.8
@@ -80,11 +80,25 @@ def make_papers(n_papers: int, seed: int = 0) -> tuple[list[Paper], list[tuple[s
 
 def _write_paper(rng: random.Random, number: int, topic: str) -> Paper:
     words, venues = (text.split() for text in TOPICS[topic])
-    title = rng.sample(COMMON, rng.randint(3, 6)) + rng.sample(words, rng.randint(0, 2))
+    title = rng.sample(COMMON.split(), rng.randint(3, 6)) + rng.sample(words, rng.randint(0, 2))
     rng.shuffle(title)
     venue = rng.choice(venues if rng.random() < 0.5 else ANYWHERE)
     label = topic if rng.random() < SHARE_LABELLED else ""
     return Paper(f"p{number:04d}", " ".join(title).capitalize(), venue, 2001 + number // 30, label)
+
+
+def write_example(folder: Path, n_papers: int = 600) -> str:
+    """Write edges.csv and nodes.csv to a folder, and say what is in them."""
+    papers, citations = make_papers(n_papers)
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = {
+        "edges.csv": [("source", "target"), *citations],
+        "nodes.csv": [[field.name for field in fields(Paper)], *map(astuple, papers)],
+    }
+    for name, rows in tables.items():
+        with (folder / name).open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(rows)
+    return f"{len(papers)} papers and {len(citations)} citations written to {folder}"
 
 
 def main() -> None:
@@ -95,16 +109,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--papers", type=int, default=600)
     arguments = parser.parse_args()
-    papers, citations = make_papers(arguments.papers)
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    tables = {
-        "edges.csv": [("source", "target"), *citations],
-        "nodes.csv": [[field.name for field in fields(Paper)], *map(astuple, papers)],
-    }
-    for name, rows in tables.items():
-        with (arguments.folder / name).open("w", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(rows)
-    print(f"{len(papers)} papers and {len(citations)} citations written to {arguments.folder}")
+    print(write_example(arguments.folder, arguments.papers))
 
 
 if __name__ == "__main__":

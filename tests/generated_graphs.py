@@ -6,7 +6,6 @@ noisy on purpose: neither the features nor the edges alone tell the classes apar
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -129,9 +128,7 @@ def generate(kind: str, seed: int = 0, n_nodes: int = 600) -> Graph:
     return _graph(kind, seed, n_nodes, make_features, **edges)
 
 
-def split(
-    graph: Graph, seed: int = 0, *, n_per_class: int = 20, n_validation: int = 0
-) -> Graph:
+def split(graph: Graph, seed: int = 0, *, n_per_class: int = 20, n_validation: int = 0) -> Graph:
     """Some nodes of each class for training, some of any class for validation, the rest for test.
 
     Unlike `graphconv.splits.random_split`, all other nodes are for testing.
@@ -145,5 +142,3 @@ def split(
     )
     rest = rng.permutation(np.setdiff1d(np.arange(graph.n_nodes), train))
     return graph.with_split(train, rest[:n_validation], rest[n_validation:])
-
-

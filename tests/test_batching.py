@@ -62,7 +62,9 @@ def _random_graph(directed=False, weighted=True, seed=0, n_nodes=12):
     adjacency = (rng.random((n_nodes, n_nodes)) < 0.12).astype(float)
     if weighted:
         adjacency *= rng.gamma(2, 1, adjacency.shape)
-    return Graph(adjacency if directed else np.triu(adjacency) + np.triu(adjacency).T, directed=directed)
+    return Graph(
+        adjacency if directed else np.triu(adjacency) + np.triu(adjacency).T, directed=directed
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

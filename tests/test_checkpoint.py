@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from tests.generated_graphs import generate, split
 
 from graphconv import checkpoint
 from graphconv.checkpoint import SavedModel, TrainingFile, load_model, read_identity, save_model
 from graphconv.fitting import Watch, fit_gcn
 from graphconv.graph import Graph
 from graphconv.propagation import RULES
-from tests.generated_graphs import generate, split
 
 FILES = ["graph.npz", "model.json", "model.safetensors"]
 
@@ -140,7 +140,7 @@ def test_empty_folder_is_taken(fitted, tmp_path):
 
 def test_folder_with_other_files_is_left_alone(fitted, tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(FileExistsError, match="must be a new or empty folder.*holds other files"):
+    with pytest.raises(FileExistsError, match=r"must be a new or empty folder.*holds other files"):
         save_model(SavedModel(fitted), tmp_path)
     assert names(tmp_path) == ["thesis.tex"]
 
@@ -245,7 +245,7 @@ def test_json_that_is_no_model(folder, content):
 )
 def test_descriptions_that_do_not_fit_give_one_line(folder, changes):
     edit_description(folder, **changes)
-    with pytest.raises(ValueError, match=".") as caught:
+    with pytest.raises(ValueError, match=r"must be|not the") as caught:
         load_model(folder)
     assert "\n" not in str(caught.value)
 
@@ -267,9 +267,6 @@ def test_other_tensors_are_refused(folder):
     safetensors.torch.save_file(tensors, path)
     with pytest.raises(ValueError, match="must be a complete graphconv model, but"):
         load_model(folder)
-
-
-# Whole or not at all -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("before", [False, True])
@@ -318,13 +315,9 @@ def test_kill_between_writes_leaves_the_old_model(fitted, folder):
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     paths = [root, *sys.path]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(folder)], env=environment, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", KILLED, str(folder)], env=environment, check=False)
     assert done.returncode == -signal.SIGKILL
-    np.testing.assert_array_equal(
-        load_model(folder).fitted.probabilities(), fitted.probabilities()
-    )
+    np.testing.assert_array_equal(load_model(folder).fitted.probabilities(), fitted.probabilities())
     # And a later save goes through.
     save_model(SavedModel(fitted), folder)
     assert names(folder) == FILES
@@ -363,8 +356,6 @@ def test_full_disk_leaves_the_old_training_file(tiny_disk):
     assert names(tiny_disk) == ["state"]
     assert state.read()["weight"].tolist() == [1]
 
-
-# Training files ----------------------------------------------------------------------------------
 
 IDENTITY = {"data": "abc", "seeds": [0], "settings": {"hidden": [4]}}
 

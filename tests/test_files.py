@@ -35,15 +35,22 @@ def test_file_appears_whole(tmp_path, before):
     assert names(tmp_path) == ["table.csv"]
 
 
-@pytest.mark.parametrize("error", [ValueError("bad"), KeyboardInterrupt(), OSError(errno.ENOSPC, "")])
+@pytest.mark.parametrize(
+    "error", [ValueError("bad"), KeyboardInterrupt(), OSError(errno.ENOSPC, "")]
+)
 @pytest.mark.parametrize("before", [None, "old"])
 def test_failing_writer_leaves_the_old_file(tmp_path, before, error):
     path = tmp_path / "table.csv"
     if before:
         path.write_text(before)
-    with pytest.raises(type(error)), replacing_file(path) as new:
-        new.write_text("half")
-        raise error
+
+    def write():
+        with replacing_file(path) as new:
+            new.write_text("half")
+            raise error
+
+    with pytest.raises(type(error)):
+        write()
     assert names(tmp_path) == (["table.csv"] if before else [])
     assert not before or path.read_text() == before
 
@@ -82,16 +89,23 @@ def test_folder_appears_whole(tmp_path, before):
     assert names(tmp_path) == ["model"]
 
 
-@pytest.mark.parametrize("error", [ValueError("bad"), KeyboardInterrupt(), OSError(errno.ENOSPC, "")])
+@pytest.mark.parametrize(
+    "error", [ValueError("bad"), KeyboardInterrupt(), OSError(errno.ENOSPC, "")]
+)
 @pytest.mark.parametrize("before", [False, True])
 def test_failing_writer_leaves_the_old_folder(tmp_path, before, error):
     path = tmp_path / "model"
     if before:
         path.mkdir()
         (path / "old").write_text("old")
-    with pytest.raises(type(error)), replacing_folder(path) as new:
-        (new / "one").write_text("1")
-        raise error
+
+    def write():
+        with replacing_folder(path) as new:
+            (new / "one").write_text("1")
+            raise error
+
+    with pytest.raises(type(error)):
+        write()
     assert names(tmp_path) == (["model"] if before else [])
     assert not before or (path / "old").read_text() == "old"
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from tests.generated_graphs import KINDS, generate, split
 
 from graphconv import kernels
 from graphconv.batching import make_batch
@@ -10,15 +11,12 @@ from graphconv.fitting import Watch, build_model, check_trainable, fit_gcn
 from graphconv.graph import Graph
 from graphconv.propagation import RULES, largest_eigenvalue
 from graphconv.settings import PAPER, ROBUST, Settings
-from tests.generated_graphs import KINDS, generate, split
 
 QUICK = {"max_epochs": 4, "hidden": (4,)}
 PATH = [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]]
 
 
-def make_graph(
-    kind="homophilous, bag of words", n_nodes=80, n_per_class=6, n_validation=20
-):
+def make_graph(kind="homophilous, bag of words", n_nodes=80, n_per_class=6, n_validation=20):
     graph = generate(kind, n_nodes=n_nodes)
     return split(graph, n_per_class=n_per_class, n_validation=n_validation)
 
@@ -82,9 +80,7 @@ def test_history_is_a_mean_over_replicas():
         np.testing.assert_allclose(values, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("preset", "expected"), [("robust", ROBUST), ("paper", PAPER)]
-)
+@pytest.mark.parametrize(("preset", "expected"), [("robust", ROBUST), ("paper", PAPER)])
 def test_presets_are_used(preset, expected):
     fitted = fit_gcn(make_graph(), preset=preset, overrides={"max_epochs": 2})
     assert fitted.settings.hidden == expected.hidden
@@ -129,7 +125,7 @@ def test_bad_validation_fraction(fraction):
 
 
 def test_no_labelled_node():
-    with pytest.raises(ValueError, match="at least one node must be labelled.*got none of 4"):
+    with pytest.raises(ValueError, match=r"at least one node must be labelled.*got none of 4"):
         fit_gcn(Graph(PATH, labels=[-1, -1, -1, -1]))
 
 
@@ -207,7 +203,7 @@ def test_features_must_match_at_prediction(trained, given, message):
 
 def test_featureless_model_needs_the_same_nodes():
     fitted = fit_gcn(Graph(PATH, labels=[0, 1, 0, 1]), overrides=QUICK, validation_fraction=0)
-    with pytest.raises(ValueError, match="trained with 4 nodes and no features.*has 2"):
+    with pytest.raises(ValueError, match=r"trained with 4 nodes and no features.*has 2"):
         fitted.probabilities(Graph([[0, 1], [1, 0]]))
 
 

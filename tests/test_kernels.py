@@ -98,7 +98,12 @@ def dropped(rows: Csr, dense: Array, key: int, threshold: int, row_ids: Array) -
 
 
 def product_by_hand(
-    rows: Csr, dense: Array, right: Array, dropout: Dropout, row_ids: Array, transposed: bool = False
+    rows: Csr,
+    dense: Array,
+    right: Array,
+    dropout: Dropout,
+    row_ids: Array,
+    transposed: bool = False,
 ) -> Array:
     blocks = []
     for key, block in zip(dropout.keys, np.split(right, len(dropout.keys), axis=1), strict=True):
@@ -178,7 +183,9 @@ def test_relu_and_its_gradient(kernel: ModuleType) -> None:
 
 def test_keeping_everything_is_no_dropout(kernel: ModuleType) -> None:
     dropout = Dropout((KEY,), 65536)
-    assert (kernel.feature_product(PATH, HEIGHTS, dropout) == kernel.feature_product(PATH, HEIGHTS)).all()
+    assert (
+        kernel.feature_product(PATH, HEIGHTS, dropout) == kernel.feature_product(PATH, HEIGHTS)
+    ).all()
     assert (kernel.dropout_dense(HEIGHTS, dropout, None) == HEIGHTS).all()
 
 
@@ -262,6 +269,28 @@ def test_dropout_dense(kernel: ModuleType, width: int, dtype: Any) -> None:
         close(got, gradient * factor, dtype)
         got = kernel.dropout_dense_backward(gradient, dense, dropout, row_ids, True)
         close(got, gradient * factor * (dense > 0), dtype)
+
+
+@pytest.mark.parametrize("width", [16, 17, 100])
+def test_matrices_past_the_caches(kernel: ModuleType, width: int) -> None:
+    n_columns, per_row = 70_000, 30
+    rng = np.random.default_rng(width)
+    columns = np.sort(rng.integers(0, n_columns, (40, per_row)))
+    bounds = np.arange(0, 41 * per_row, per_row, dtype=np.int32)
+    rows = Csr(bounds[:-1], bounds[1:], columns.astype(np.int32).ravel(), None)
+    weight = rng.standard_normal((n_columns, width)).astype(np.float32)
+    close(kernel.feature_product(rows, weight), weight[columns].sum(axis=1), np.float32)
+    scale = rng.random(n_columns).astype(np.float32)
+    want = (scale[columns, None] * weight[columns]).sum(axis=1)
+    close(kernel.propagate(rows, weight, None, scale), want, np.float32)
+    bits = reference.kept(KEY, HALF, np.arange(40)[:, None], np.arange(per_row))
+    want = (2 * bits[:, :, None] * weight[columns]).sum(axis=1)
+    close(kernel.feature_product(rows, weight, Dropout((KEY,), HALF)), want, np.float32)
+    dense = rng.standard_normal((40, width)).astype(np.float32)
+    want = np.zeros_like(weight)
+    np.add.at(want, columns, 2 * bits[:, :, None] * dense[:, None])
+    got = kernel.feature_product_transposed(rows, dense, n_columns, Dropout((KEY,), HALF))
+    close(got, want, np.float32)
 
 
 def test_nan_stays_nan(kernel: ModuleType) -> None:
@@ -506,19 +535,18 @@ def test_a_forked_child_has_threads_of_its_own(native: ModuleType) -> None:
 def test_several_python_threads_at_once(native: ModuleType) -> None:
     native.set_threads(3)
     rows, weight, want = big_product(native)
-    wrong = []
+    same = []
 
     def work() -> None:
-        for _ in range(40):
-            if not (native.feature_product(rows, weight) == want).all():
-                wrong.append(1)
+        same.extend((native.feature_product(rows, weight) == want).all() for _ in range(40))
 
     workers = [threading.Thread(target=work) for _ in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    assert not wrong
+    assert len(same) == 160
+    assert all(same)
 
 
 @needs_native

@@ -45,9 +45,7 @@ def _one_torch_thread():
         yield
 
 
-def make_model(
-    graph, rule="renormalised", *, kernel="auto", seeds=(0,), n_classes=3, **options
-):
+def make_model(graph, rule="renormalised", *, kernel="auto", seeds=(0,), n_classes=3, **options):
     chosen = {k: options.pop(k) for k in ("self_loop_weight", "chebyshev_order") if k in options}
     propagation = Propagation(
         rule,
@@ -101,9 +99,7 @@ def test_two_layers_are_equation_9(make, kernel):
 @pytest.mark.parametrize("residual", [False, True], ids=["plain", "residual"])
 def test_depth_activation_residual_and_bias_by_dense_algebra(activation, function, residual):
     graph = Graph(ADJACENCY, FEATURES)
-    model = make_model(
-        graph, hidden=(4, 4, 5), activation=activation, residual=residual, bias=True
-    )
+    model = make_model(graph, hidden=(4, 4, 5), activation=activation, residual=residual, bias=True)
     rng = np.random.default_rng(0)
     with torch.no_grad():
         for layer in model.layers:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.generated_graphs import KINDS, generate, split
 
 from graphconv import preset_search
 from graphconv.fitting import fit_gcn
@@ -11,7 +12,6 @@ from graphconv.graph import Graph
 from graphconv.predictions import accuracy
 from graphconv.preset_search import choose_settings
 from graphconv.settings import ROBUST
-from tests.generated_graphs import KINDS, generate, split
 
 
 class Judge:
@@ -45,10 +45,12 @@ def test_the_rule_with_the_best_validation_is_chosen(rule):
 
 def test_every_question_is_asked_after_the_best_answer_so_far():
     judge = Judge(
-        lambda settings: 0.5
-        + 0.1 * (settings.propagation == "first-order")
-        + 0.1 * (settings.scaling == "standard")
-        + 0.1 * (settings.dropout == 0.8)
+        lambda settings: (
+            0.5
+            + 0.1 * (settings.propagation == "first-order")
+            + 0.1 * (settings.scaling == "standard")
+            + 0.1 * (settings.dropout == 0.8)
+        )
     )
     chosen, why = choose_settings(make_graph(), ROBUST, set(), 0, judge)
     assert (chosen.propagation, chosen.scaling, chosen.dropout) == ("first-order", "standard", 0.8)
@@ -163,15 +165,15 @@ def test_learned_self_loop_weight_goes_with_auto():
     assert fitted.settings.self_loop_weight == "learn"
 
 
-# The contenders below did best on one kind or another in a search over four rules, three scalings
-# and three strengths of regularisation on three graphs of each kind.
+# What did best on one kind or another in a search over four rules, three scalings and three
+# strengths of regularisation, on two graphs of each kind.
+STRONG, WEAK = {"dropout": 0.8, "weight_decay": 5e-3}, {"dropout": 0.2, "weight_decay": 5e-5}
 CONTENDERS = [
     {},
-    {"dropout": 0.8, "weight_decay": 5e-3},
-    {"propagation": "none"},
-    {"propagation": "first-order"},
-    {"propagation": "first-order", "scaling": "standard"},
-    {"propagation": "chebyshev", "dropout": 0.8, "weight_decay": 5e-3},
+    STRONG,
+    {"propagation": "none", **STRONG},
+    {"propagation": "first-order", **STRONG},
+    {"propagation": "first-order", **WEAK},
 ]
 
 
@@ -182,17 +184,24 @@ def mean_accuracy(graph, **options):
     return 100 * np.mean([accuracy(wanted, shares[:, k]) for k in range(shares.shape[1])])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_auto_comes_close_to_the_best_single_setting(kind):
-    # 200 validation nodes decide; 100 epochs are enough to tell settings apart.
-    graph = split(generate(kind, n_nodes=700), n_per_class=20, n_validation=200)
-    brief = {"max_epochs": 100}
+def shortfall(kind):
+    """By how many points auto's test accuracy stays behind the best contender's."""
+    # 200 validation nodes decide; 80 epochs are enough to tell settings apart.
+    graph = split(generate(kind, n_nodes=1500), n_per_class=20, n_validation=200)
+    brief = {"max_epochs": 80}
     contenders = CONTENDERS
     if graph.features is None:
-        contenders = [c for c in CONTENDERS if "scaling" not in c and c != {"propagation": "none"}]
+        contenders = [c for c in CONTENDERS if c.get("propagation") != "none"]
     best = max(
         mean_accuracy(graph, overrides={**brief, **contender}, seeds=[0])
         for contender in contenders
     )
-    auto = mean_accuracy(graph, preset="auto", overrides=brief, seeds=[0])
-    assert auto >= best - 2
+    return best - mean_accuracy(graph, preset="auto", overrides=brief, seeds=[0])
+
+
+def test_auto_comes_close_to_the_best_single_setting_on_every_kind_of_graph():
+    shortfalls = {kind: shortfall(kind) for kind in KINDS}
+    # Within 2 points on average over graphs of a kind. One graph with its 1,220 test nodes tells
+    # a difference to 0.9 points, and the best of several contenders owes something to luck.
+    assert {kind: points for kind, points in shortfalls.items() if points > 3.5} == {}
+    assert np.mean(list(shortfalls.values())) < 1.5

@@ -1,4 +1,4 @@
-"""Tests of graphconv.propagation: every rule by hand, against dense formulas and against spectra."""
+"""Tests of graphconv.propagation: every rule by hand, by dense formulas and by spectra."""
 
 import copy
 import math
@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from tests.spectral import chebyshev_coefficients, dense_laplacian, spectral_filter
 
 from graphconv import kernels
 from graphconv.batching import make_batch
@@ -20,7 +21,6 @@ from graphconv.propagation import (
     largest_eigenvalue,
     normalised_laplacian,
 )
-from tests.spectral import chebyshev_coefficients, dense_laplacian, spectral_filter
 
 KERNELS = [
     "reference",
@@ -341,9 +341,7 @@ def test_learned_self_loop_weight_gradient(graph, kernel):
     raw = torch.tensor([0.2, -0.6], dtype=torch.float64, requires_grad=True)
 
     def outputs(x, raw):
-        return torch.func.functional_call(
-            propagation, {"raw_self_loop_weight": raw}, (x, batch, 0)
-        )
+        return torch.func.functional_call(propagation, {"raw_self_loop_weight": raw}, (x, batch, 0))
 
     assert torch.autograd.gradcheck(outputs, (x, raw))
 

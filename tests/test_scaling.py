@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfTransformer
+from tests.generated_graphs import embeddings, measured_columns, word_counts
 
 from graphconv.graph import Graph
 from graphconv.scaling import SCALINGS, FeatureScaler, fit_scaler
-from tests.generated_graphs import embeddings, measured_columns, word_counts
 
 FORMS = [
     pytest.param(np.asarray, id="dense"),
@@ -73,9 +73,7 @@ def test_standard_of_sparse_columns_by_hand():
 @pytest.mark.parametrize("kind", ["row", "l2", "none"])
 def test_sparse_rows_equal_dense_ones(kind):
     features = as_graph_has_them(sp.csr_array(word_counts(LABELS, np.random.default_rng(1))))
-    sparse, full = (
-        dense(fit_scaler(f, kind).transform(f)) for f in (features, features.toarray())
-    )
+    sparse, full = (dense(fit_scaler(f, kind).transform(f)) for f in (features, features.toarray()))
     np.testing.assert_allclose(sparse, full, rtol=1e-6)
 
 
@@ -155,7 +153,7 @@ def test_featureless_graphs_have_nothing_to_scale():
 
 
 def test_unknown_kind():
-    with pytest.raises(ValueError, match="scaling must be one of auto, row.*got 'minmax'"):
+    with pytest.raises(ValueError, match=r"scaling must be one of auto, row.*got 'minmax'"):
         fit_scaler(np.ones((2, 2)), "minmax")
 
 

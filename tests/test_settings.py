@@ -113,7 +113,7 @@ def test_presets_are_what_the_issue_says():
     assert (PAPER.early_stopping, PAPER.scaling) == ("window", "row")
     assert (PAPER.dropout, PAPER.learning_rate, PAPER.weight_decay) == (0.5, 0.01, 5e-4)
     assert (PAPER.propagation, PAPER.bias) == ("renormalised", False)
-    assert PAPER_NELL == replace(PAPER, hidden=(64,), dropout=0.1, weight_decay=1e-5)
+    assert replace(PAPER, hidden=(64,), dropout=0.1, weight_decay=1e-5) == PAPER_NELL
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_overrides_change_a_preset(preset, expected):
 
 
 def test_unknown_preset():
-    with pytest.raises(ValueError, match="preset must be one of 'robust', .*'auto', got 'best'"):
+    with pytest.raises(ValueError, match=r"preset must be one of 'robust', .*'auto', got 'best'"):
         resolve_settings("best", {})
 
 

@@ -7,6 +7,7 @@ import pytest
 import safetensors.torch
 import scipy.sparse as sp
 import torch
+from tests.generated_graphs import generate, split
 
 from graphconv import kernels
 from graphconv.batching import make_batch
@@ -26,7 +27,6 @@ from graphconv.training import (
     single_torch_thread,
     train,
 )
-from tests.generated_graphs import generate, split
 
 needs_native = pytest.mark.skipif(
     kernels.native_missing() is not None, reason=str(kernels.native_missing())
@@ -34,9 +34,7 @@ needs_native = pytest.mark.skipif(
 KERNELS = ["reference", pytest.param("native", marks=needs_native)]
 
 
-SHORT = Settings(
-    hidden=(8,), bias=False, scaling="none", max_epochs=12, early_stopping="none"
-)
+SHORT = Settings(hidden=(8,), bias=False, scaling="none", max_epochs=12, early_stopping="none")
 
 
 def small_graph(features="sparse", directed=False, multilabel=False, n_nodes=60):
@@ -222,9 +220,6 @@ def test_several_batches_take_several_steps_and_average_by_size():
     np.testing.assert_allclose(state.epochs[0].train_loss, expected, rtol=1e-5)
 
 
-# Early stopping ----------------------------------------------------------------------------------
-
-
 def drive(sequences, settings, model):
     """Feed epochs of (loss, accuracy) of each replica to the stopping rule; the final state.
 
@@ -331,9 +326,7 @@ def test_best_weights_are_restored():
 
 def test_window_rule_counts_the_penalty_in_its_loss():
     graph = small_graph()
-    settings = replace(
-        SHORT, early_stopping="window", patience=50, max_epochs=1, weight_decay=0.3
-    )
+    settings = replace(SHORT, early_stopping="window", patience=50, max_epochs=1, weight_decay=0.3)
     model, state = run(graph, settings)
     loss, _ = evaluate(model, labelled(graph, graph.validation_index, model))
     squares = float(model.layers[0].weight.detach().double().square().sum())
@@ -369,8 +362,9 @@ def test_training_loss_falls():
     assert state.epochs[-1].train_loss[0] < 0.5 * state.epochs[0].train_loss[0]
 
 
-# Replicas ----------------------------------------------------------------------------------------
-
+# Where a replica's last bits could come to depend on those beside it: gradients summed over nodes
+# (a learned lambda, a bias), vectorised loops with a remainder and the edges of matrix products
+# (odd widths).
 VARIANTS = {
     "renormalised": {},
     "single-parameter": {"propagation": "single-parameter"},
@@ -384,6 +378,8 @@ VARIANTS = {
     "tanh, no dropout": {"activation": "tanh", "dropout": 0.0},
     "linear": {"hidden": ()},
     "wide": {"hidden": (64,)},
+    "odd": {"hidden": (5,)},
+    "odd, no dropout": {"hidden": (5,), "dropout": 0.0},
 }
 
 
@@ -432,9 +428,6 @@ def test_weights_of_a_replica_can_be_moved():
     other = build_model(graph, settings, [1, 2, 3])
     load_replica(other, 2, replica_weights(trained, 1))
     assert_same_bits(replica_weights(other, 2), replica_weights(trained, 1))
-
-
-# Same seed, same result --------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -510,9 +503,6 @@ def test_native_and_reference_kernels_train_to_the_same_weights(rule, features):
         torch.testing.assert_close(value, weights(reference)[name], rtol=1e-3, atol=1e-5)
 
 
-# Resuming ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("early_stopping", ["best", "window", "none"])
 def test_resuming_at_any_epoch_gives_the_same_bits(early_stopping):
     graph = small_graph()
@@ -543,7 +533,7 @@ def test_resuming_at_any_epoch_gives_the_same_bits(early_stopping):
             settings,
             (4, 11),
             resume_from=tensors,
-            on_checkpoint=lambda make: later.append(safetensors.torch.save(make())),
+            on_checkpoint=lambda make, later=later: later.append(safetensors.torch.save(make())),
         )
         assert_same_bits(weights(model), weights(again))
         np.testing.assert_array_equal(np.array(state.epochs), np.array(resumed.epochs))

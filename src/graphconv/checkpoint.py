@@ -24,17 +24,22 @@ import torch
 from torch import Tensor
 
 import graphconv
-from graphconv.files import check_replaceable, json_text, replacing_file, replacing_folder
+from graphconv.files import (
+    check_replaceable,
+    json_text,
+    remove_leftovers,
+    replacing_file,
+    replacing_folder,
+)
 from graphconv.fitting import FittedGCN, build_model
 from graphconv.graph import Graph
 from graphconv.graph_files import read_npz, write_npz
+from graphconv.model import GCN
 from graphconv.scaling import FeatureScaler
 from graphconv.settings import Settings
 from graphconv.table_encoding import TableEncoding
 
 FORMAT = 1
-# All that a model folder may hold; one with anything else in it is not replaced.
-MODEL_FILES = ("model.json", "model.safetensors", "graph.npz", "predictions.csv")
 
 
 @dataclass(frozen=True)
@@ -60,9 +65,9 @@ def save_model(saved: SavedModel, folder: Path, also: Callable[[Path], None] | N
     folder : Path
         Made if need be. A model folder that is there is replaced; anything else is left alone.
     also : callable, optional
-        Writes more of `MODEL_FILES` into the folder that it is given.
+        Writes more of `files.RESULT_FILES` into the folder that it is given.
     """
-    check_replaceable(folder, MODEL_FILES)
+    check_replaceable(folder)
     fitted = saved.fitted
     tensors = {name: p.detach().contiguous() for name, p in fitted.model.named_parameters()}
     for name in ("mean", "scale"):
@@ -136,7 +141,7 @@ def load_model(folder: Path) -> SavedModel:
     >>> bool((again.probabilities() == fitted.probabilities()).all())
     True
     """
-    description = _read_description(folder)
+    description = read_description(folder)
     try:
         tensors = safetensors.torch.load_file(folder / "model.safetensors")
         graph = read_npz(folder / "graph.npz")
@@ -161,7 +166,8 @@ def load_model(folder: Path) -> SavedModel:
         raise ValueError(f"{folder} must be a complete graphconv model, but: {reason}") from error
 
 
-def _read_description(folder: Path) -> dict[str, Any]:
+def read_description(folder: Path) -> dict[str, Any]:
+    """What a model folder says of its model: settings, classes, metrics and so on."""
     path = folder / "model.json"
     if not path.is_file():
         what = "has no model.json" if folder.is_dir() else "is not there"
@@ -188,7 +194,7 @@ def _rebuild(
     # The eigenvalue belongs to the training; other graphs have others.
     known = replace(settings, lambda_max=description["lambda_max"])
     model = build_model(graph, known, description["seeds"])
-    model.load_state_dict(tensors)
+    _load_weights(model, tensors)
     return FittedGCN(
         graph,
         settings,
@@ -202,6 +208,20 @@ def _rebuild(
         },
         description["choice"],
     )
+
+
+def _load_weights(model: GCN, tensors: dict[str, Tensor]) -> None:
+    """Put saved weights into a model.
+
+    Not load_state_dict: layers share the propagation, whose learned weight it wants once a layer.
+    """
+    parameters = dict(model.named_parameters())
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    if shapes != {name: tuple(parameter.shape) for name, parameter in parameters.items()}:
+        raise RuntimeError("its weights are not those of its settings")
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(tensors[name])
 
 
 def _plain(name: Any) -> Any:
@@ -257,6 +277,7 @@ class TrainingFile:
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
+        remove_leftovers(self.path)
 
 
 def _shown(before: object, now: object) -> str:

@@ -6,6 +6,7 @@ Nothing heavy is imported before a command needs it, so that `graphconv --help` 
 from __future__ import annotations
 
 import errno
+import io
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +16,8 @@ import typer.exceptions
 
 from graphconv import __version__
 from graphconv import cli_options as opt
-from graphconv.console import Screen, one_line, show_warnings_as_lines
+from graphconv.console import Screen, TrainingStoppedError, one_line, show_warnings_as_lines
+from graphconv.experiments import options as reproduce_opt
 
 app = typer.Typer(
     name="graphconv",
@@ -37,7 +39,7 @@ def _root(
         raise typer.Exit
 
 
-@app.command()
+@app.command(cls=opt.GroupedCommand)
 def train(
     data: opt.DataName = None,
     edges: opt.Edges = None,
@@ -87,12 +89,15 @@ def train(
     quiet: opt.Quiet = False,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Train a model and label every node.
+    r"""Train a model and label every node.
 
-    Examples: graphconv train cora; graphconv train --edges edges.csv --nodes nodes.csv
+    \b
+    graphconv train cora
+    graphconv train --edges edges.csv --nodes nodes.csv --text title --categorical venue
     """
+    from graphconv.data_source import DataRequest
     from graphconv.settings import Settings
-    from graphconv.workflow import DataRequest, ModelRequest, run_training
+    from graphconv.workflow import ModelRequest, run_training
 
     screen = Screen(quiet=quiet, as_json=as_json)
     tables = _table_options(locals())
@@ -109,7 +114,7 @@ def train(
     run_training(request, wanted, output, screen, resume, checkpoint_seconds)
 
 
-@app.command()
+@app.command(cls=opt.GroupedCommand)
 def predict(
     folder: opt.ModelFolder,
     data: opt.DataName = None,
@@ -120,17 +125,20 @@ def predict(
     quiet: opt.Quiet = False,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Label nodes with a trained model: those it was trained on, or those of new data.
+    """Label nodes with a trained model: its own, or those of new data.
 
-    New tables are read with the column names and encodings of the training.
+    New tables are read with the column names and encodings of the training. They must hold the
+    whole graph, the old nodes and edges beside the new ones, where new nodes link to old ones.
     """
-    from graphconv.workflow import run_prediction
+    from graphconv.data_source import DataRequest
+    from graphconv.labelling import run_prediction
 
     screen = Screen(quiet=quiet, as_json=as_json)
-    run_prediction(folder, data, edges, nodes, data_dir, output, screen)
+    request = DataRequest(data, edges, nodes, data_dir=data_dir)
+    run_prediction(folder, request, output, screen)
 
 
-@app.command()
+@app.command(cls=opt.GroupedCommand)
 def embed(
     folder: opt.ModelFolder,
     data: opt.DataName = None,
@@ -142,15 +150,17 @@ def embed(
     as_json: opt.AsJson = False,
 ) -> None:
     """Write the hidden activations of every node, a row each."""
-    from graphconv.workflow import run_embedding
+    from graphconv.data_source import DataRequest
+    from graphconv.labelling import run_embedding
 
     screen = Screen(quiet=quiet, as_json=as_json)
-    run_embedding(folder, data, edges, nodes, data_dir, output, screen)
+    request = DataRequest(data, edges, nodes, data_dir=data_dir)
+    run_embedding(folder, request, output, screen)
 
 
-@app.command()
+@app.command(cls=opt.GroupedCommand)
 def datasets(data_dir: opt.DataDir = None, as_json: opt.AsJson = False) -> None:
-    """List the data sets that can be named, with their sizes, sources and whether they are here."""
+    """List the data sets that can be named, and which are at hand."""
     from dataclasses import asdict
 
     from graphconv.datasets import list_datasets
@@ -172,15 +182,54 @@ def datasets(data_dir: opt.DataDir = None, as_json: opt.AsJson = False) -> None:
     screen.table("Data sets", columns, rows)
 
 
-@app.command()
-def demo(output: opt.OutputFolder = None, seed: opt.Seed = 0) -> None:
+@app.command(cls=opt.GroupedCommand)
+def demo(
+    output: opt.OutputFolder = None,
+    seed: opt.Seed = 0,
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
+) -> None:
     """Train the paper's GCN on Cora and show how it compares."""
-    from graphconv.workflow import DataRequest, ModelRequest, run_training
+    from graphconv.data_source import DataRequest
+    from graphconv.workflow import ModelRequest, run_training
 
-    screen = Screen()
+    screen = Screen(quiet=quiet, as_json=as_json)
     wanted = ModelRequest("gcn", "paper", {}, seed, 1, "auto")
     run_training(DataRequest("cora"), wanted, output, screen)
-    screen.note("Next: graphconv train --edges edges.csv --nodes nodes.csv   (your own data)")
+    screen.note("next: graphconv train --edges edges.csv --nodes nodes.csv   (your own data)")
+
+
+@app.command(cls=opt.GroupedCommand)
+def reproduce(
+    experiment: reproduce_opt.Experiment,
+    dataset: reproduce_opt.Datasets = None,
+    method: reproduce_opt.Methods = None,
+    runs: reproduce_opt.Runs = None,
+    output: reproduce_opt.Output = Path("runs/paper"),
+    workers: reproduce_opt.Workers = None,
+    max_epochs: reproduce_opt.MaxEpochs = None,
+    data_dir: opt.DataDir = None,
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Rerun the paper, or a part of it; after an interruption, go on from there.
+
+    Examples: graphconv reproduce all; graphconv reproduce table3 --dataset cora --runs 10
+    """
+    from graphconv.experiments.command import reproduce as run
+    from graphconv.experiments.section import Request
+
+    request = Request(
+        output=output,
+        datasets=tuple(dataset or ()),
+        methods=tuple(method or ()),
+        runs=runs,
+        data_dir=data_dir,
+        n_workers=workers,
+        max_epochs=max_epochs,
+        screen=Screen(quiet=quiet, as_json=as_json),
+    )
+    run(experiment, request)
 
 
 def _table_options(given: dict[str, Any]) -> dict[str, Any]:
@@ -238,30 +287,51 @@ def _count(number: int | None) -> str:
 def main() -> None:
     """Run a command; whatever goes wrong becomes one line and an exit code."""
     show_warnings_as_lines()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that lacks a letter of somebody's label must not cost a training.
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(_run())
 
 
 def _run() -> int:
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="graphconv", standalone_mode=False)
     except typer.exceptions.TyperException as error:
-        return _fail(error.format_message())
+        return _usage_error(error)
+    except TrainingStoppedError as stop:
+        print(f"graphconv: interrupted; {stop}", file=sys.stderr)
+        return 130
     except OSError as error:
         return _fail(_os_error(error))
-    except (ValueError, TypeError, MemoryError) as error:
+    except (ValueError, TypeError) as error:
         return _fail(str(error) or type(error).__name__)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
+            raise
+        return _fail("this needs more memory than there is")
     if code == 130:
-        print("graphconv: interrupted; add --resume to go on from here", file=sys.stderr)
+        print("graphconv: interrupted", file=sys.stderr)
     return code if isinstance(code, int) else 0
 
 
+def _usage_error(error: typer.exceptions.TyperException) -> int:
+    """One line; but who gives no command at all gets the help."""
+    if len(sys.argv) < 2:
+        print(error.format_message(), file=sys.stderr)
+        return 2
+    message = error.format_message()
+    # Typer's own messages are sentences; ours go on after "graphconv: ".
+    return _fail(message[:1].lower() + message[1:].rstrip("."))
+
+
 def _os_error(error: OSError) -> str:
-    if error.errno is None or error.filename is None:
+    if error.errno is None:
         return str(error)
     reason = error.strerror or "can't be used"
     if error.errno == errno.ENOSPC:
         reason = "the disk is full"
-    return f"{error.filename}: {reason}"
+    return reason if error.filename is None else f"{error.filename}: {reason}"
 
 
 def _fail(text: str) -> int:

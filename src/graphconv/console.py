@@ -5,7 +5,7 @@ Progress and remarks go to stderr, results to stdout, so that output can be pipe
 
 from __future__ import annotations
 
-import json
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,11 +14,18 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from graphconv.files import json_text
+
 if TYPE_CHECKING:
     from graphconv.training import Progress
 
 # Seconds between two plain lines of progress.
 LINE_EVERY = 5.0
+_NUMBER = re.compile(r"-?[\d.,]+( %)?( ± [\d.]+)?|-|")
+
+
+class TrainingStoppedError(Exception):
+    """The user stopped a training; the text says how to go on."""
 
 
 @dataclass(frozen=True)
@@ -40,37 +47,45 @@ class Screen:
         if not self.quiet:
             print(text, file=sys.stderr, flush=True)
 
+    def remark(self, text: str) -> None:
+        """A note that explains what was done with the data; nothing if the text is empty."""
+        if text:
+            self.note(f"note: {text}")
+
     def result(self, values: dict[str, Any]) -> None:
         """Print the JSON object, if that is what is wanted."""
         if self.as_json:
-            print(json.dumps(values, default=_to_plain), flush=True)
+            print(json_text(values), flush=True)
 
     def table(self, title: str, columns: list[str], rows: list[list[str]]) -> None:
-        if self.as_json or (self.quiet and not rows):
+        """Print rows under a title, numbers to the right and words to the left."""
+        if self.as_json:
             return
-        from rich.box import SIMPLE_HEAD
-        from rich.console import Console
-        from rich.table import Table
+        widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+        to_right = [all(map(_NUMBER.fullmatch, column)) for column in zip(*rows, strict=True)]
 
-        table = Table(title=title, box=SIMPLE_HEAD, title_justify="left", title_style="bold")
-        for number, column in enumerate(columns):
-            table.add_column(
-                column, justify="left" if number == 0 else "right", no_wrap=number == 0
-            )
-        for row in rows:
-            table.add_row(*row)
-        wide = None if sys.stdout.isatty() else 120
-        Console(width=wide, highlight=False, markup=False).print(table)
+        def line(cells: list[str]) -> str:
+            padded = [
+                cell.rjust(width) if right else cell.ljust(width)
+                for cell, width, right in zip(cells, widths, to_right, strict=True)
+            ]
+            return ("  " + "   ".join(padded)).rstrip()
+
+        rule = "  " + "-" * (sum(widths) + 3 * (len(widths) - 1))
+        head = [line(columns), rule] if any(columns) else [rule]
+        print("\n".join([title, *head, *map(line, rows)]), flush=True)
 
     @contextmanager
-    def training(self, title: str) -> Iterator[Callable[[Progress], None] | None]:
-        """A progress display for `train`'s on_epoch."""
+    def training(self, title: str, first: str = "") -> Iterator[Callable[[Progress], None] | None]:
+        """A progress display for `train`'s on_epoch; `first` is what it says until epoch 1."""
         if self.quiet:
             yield None
         elif sys.stderr.isatty():
-            with _bar(title) as show:
+            with _bar(title, first) as show:
                 yield show
         else:
+            if first:
+                self.note(f"{title}: {first}")
             yield _lines(title)
 
     def downloading(self) -> Callable[[str, int | None, int | None], None]:
@@ -78,33 +93,36 @@ class Screen:
         last: dict[str, float] = {}
 
         def show(message: str, done: int | None, total: int | None) -> None:
-            if self.quiet or (message in last and monotonic() - last[message] < 1):
+            is_last = done is not None and done == total
+            is_soon = message in last and monotonic() - last[message] < 1
+            if self.quiet or (is_soon and not is_last):
                 return
             last[message] = monotonic()
-            amount = "" if done is None else f" {done / 1e6:.1f} MB"
-            whole = "" if total is None or done is None else f" of {total / 1e6:.1f}"
-            end = "\r" if sys.stderr.isatty() and done is not None else "\n"
-            print(f"{message}{amount}{whole}", file=sys.stderr, end=end, flush=True)
+            amount = "" if done is None else f": {done / 1e6:.1f} MB"
+            whole = "" if total is None or done is None else f" of {total / 1e6:.1f} MB"
+            text, end = f"{message}{amount}{whole}", "\n"
+            if sys.stderr.isatty() and done is not None:
+                # The amount grows in place; the escape wipes what a longer text left.
+                text, end = f"\033[K{text}", "\n" if is_last else "\r"
+            print(text, file=sys.stderr, end=end, flush=True)
 
         return show
 
 
 @contextmanager
-def _bar(title: str) -> Iterator[Callable[[Progress], None]]:
+def _bar(title: str, first: str) -> Iterator[Callable[[Progress], None]]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bars
 
+    # No remaining time: training stops early, and when is what nobody knows.
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("epochs, at most"),
-        TimeRemainingColumn(),
+        BarColumn(bar_width=20),
         TextColumn("{task.fields[figures]}"),
     )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(title, total=None, figures="")
+        task = bars.add_task(title, total=None, figures=first)
         last = 0.0
 
         def show(progress: Progress) -> None:
@@ -129,21 +147,16 @@ def _lines(title: str) -> Callable[[Progress], None]:
         nonlocal last
         if monotonic() - last > LINE_EVERY:
             last = monotonic()
-            print(
-                f"{title}: epoch {progress.epoch} of at most {progress.max_epochs}, "
-                f"{_figures(progress)}",
-                file=sys.stderr,
-                flush=True,
-            )
+            print(f"{title}: {_figures(progress)}", file=sys.stderr, flush=True)
 
     return show
 
 
 def _figures(progress: Progress) -> str:
     figures = progress.figures
-    text = f"loss {figures.train_loss.mean():.3f}"
+    text = f"epoch {progress.epoch}/{progress.max_epochs}, loss {figures.train_loss.mean():.3f}"
     accuracy = figures.validation_accuracy.mean()
-    return text if accuracy != accuracy else f"{text}, validation accuracy {100 * accuracy:.1f} %"
+    return text if accuracy != accuracy else f"{text}, validation {100 * accuracy:.1f} %"
 
 
 def show_warnings_as_lines() -> None:
@@ -157,7 +170,3 @@ def show_warnings_as_lines() -> None:
 
 def one_line(text: object) -> str:
     return " ".join(str(text).split())
-
-
-def _to_plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else str(value)

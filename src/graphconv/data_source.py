@@ -95,11 +95,23 @@ def check_options_are_used(request: DataRequest) -> None:
             )
 
 
-def apply_split(graph: Graph, split: str | None, seed: int) -> tuple[Graph, str]:
+def split_data(graph: Graph, split: str | None, seed: int) -> tuple[Graph, str]:
     """The graph with the split that was asked for, and what to tell about it.
 
     By default the split is the data's own or, where it has none, by fractions.
     """
+    graph, note = _apply_split(graph, split, seed)
+    present = np.unique(graph.labels[graph.train_index])
+    if not graph.is_multilabel and len(present) == 1:
+        # So says fit, too; but torch is imported by then, and half a page of remarks made.
+        name = graph.class_names[int(present[0])]
+        raise ValueError(
+            f"training nodes must have at least two classes, got one class only: {name!r}"
+        )
+    return graph, note
+
+
+def _apply_split(graph: Graph, split: str | None, seed: int) -> tuple[Graph, str]:
     if not graph.is_labelled.any():
         raise ValueError(
             f"at least one node must have a label to learn from, got none of {graph.n_nodes:,}: "
@@ -107,11 +119,11 @@ def apply_split(graph: Graph, split: str | None, seed: int) -> tuple[Graph, str]
         )
     kind, _, numbers = (split or "").partition(":")
     has_own = bool(len(graph.validation_index) or len(graph.test_index))
-    if kind == "" and has_own or kind == "public" and not numbers:
-        if not has_own:
-            raise ValueError("--split public needs data with a split of its own, got none")
+    if split in (None, "public") and has_own:
         return graph, ""
-    if kind == "":
+    if split == "public":
+        raise ValueError("--split public needs data with a split of its own, got none")
+    if split is None:
         note = "labels split at random: 60 % training, 20 % validation, 20 % test (--split)"
         return fraction_split(graph, random_state=seed), note
     if kind == "random" and not numbers:

@@ -8,10 +8,14 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Collection, Iterator
+import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+# All that the folder of a training may hold; one with anything else in it is not replaced.
+RESULT_FILES = ("model.json", "model.safetensors", "graph.npz", "predictions.csv", "results.json")
 
 
 @contextmanager
@@ -22,7 +26,7 @@ def replacing_file(path: Path) -> Iterator[Path]:
     writers go by it.
     """
     path = _place_for(path)
-    _remove_leftovers(path, f".{path.stem}.", path.suffix)
+    remove_leftovers(path)
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
         with _naming(path):
@@ -37,7 +41,7 @@ def replacing_file(path: Path) -> Iterator[Path]:
 def replacing_folder(path: Path) -> Iterator[Path]:
     """The same for a folder: what is written into the temporary one appears at once, or never."""
     path = _place_for(path)
-    _remove_leftovers(path, f".{path.name}.", ".new")
+    remove_leftovers(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     old = path.with_name(f".{path.name}.{os.getpid()}.old")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -60,18 +64,37 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def check_replaceable(folder: Path, known: Collection[str]) -> None:
-    """Refuse to write over something that is not an earlier result with the `known` files."""
+def check_replaceable(folder: Path) -> None:
+    """Refuse to write over a folder that is not the result of an earlier training."""
     if not folder.exists():
         return
     if not folder.is_dir():
         raise FileExistsError(f"{folder} must be a folder to write the model to, but is a file")
-    others = sorted(file.name for file in folder.iterdir() if file.name not in known)
+    others = sorted(file.name for file in folder.iterdir() if file.name not in RESULT_FILES)
     if others:
         raise FileExistsError(
             f"{folder} must be a new or empty folder, or an earlier model, but holds other files "
             f"({', '.join(others[:3])}{', ...' if len(others) > 3 else ''})"
         )
+
+
+def check_writable(output: Path) -> None:
+    """Find out before the work, not after it, that nothing can be written."""
+    place = Path(os.path.realpath(output))
+    if place.is_mount() or place == Path.cwd():
+        kind = "a mount point" if place.is_mount() else "the current folder"
+        raise ValueError(f"--output must not be {kind} itself ({output}): name a folder in it")
+    folder = place.parent
+    while not folder.exists():
+        folder = folder.parent
+    try:
+        # Permissions do not tell: root has them all, on a read-only file system too.
+        os.rmdir(tempfile.mkdtemp(prefix=".graphconv-", dir=folder))
+    except OSError as error:
+        reason = error.strerror or error
+        raise OSError(
+            f"--output must be where files can be written, got {output}: {reason}"
+        ) from None
 
 
 def json_text(values: Any, indent: int | None = None) -> str:
@@ -105,16 +128,20 @@ def _place_for(path: Path) -> Path:
     return path
 
 
-def _remove_leftovers(path: Path, prefix: str, suffix: str) -> None:
-    """Remove what processes that were killed while writing to `path` have left behind."""
-    for other in path.parent.glob(f"{glob.escape(prefix)}*{glob.escape(suffix)}"):
-        number = other.name.removeprefix(prefix).removesuffix(suffix)
-        if not number.isdecimal() or _is_running(int(number)):
-            continue
-        if other.is_dir():
-            shutil.rmtree(other, ignore_errors=True)
-        else:
-            other.unlink(missing_ok=True)
+def remove_leftovers(path: Path) -> None:
+    """Remove what processes that were killed while writing to `path` have left beside it."""
+    path = Path(os.path.realpath(path))
+    for start, end in ((path.stem, path.suffix), (path.name, ".new"), (path.name, ".old")):
+        if end == ".old" and not path.exists():
+            continue  # killed just when the new folder was to take its place: all there is
+        for other in path.parent.glob(f".{glob.escape(start)}.*{glob.escape(end)}"):
+            number = other.name.removeprefix(f".{start}.").removesuffix(end)
+            if not number.isdecimal() or _is_running(int(number)):
+                continue
+            if other.is_dir():
+                shutil.rmtree(other, ignore_errors=True)
+            else:
+                other.unlink(missing_ok=True)
 
 
 def _is_running(process: int) -> bool:

@@ -268,10 +268,14 @@ def _read_gexf(path: Path, options: TableOptions) -> LoadedGraph:
     for _, data in graph.nodes(data=True):
         # Where and how to draw the node.
         data.pop("viz", None)
-    if options.label == "label" and _labels_are_names(graph):
+    declared = (*options.categorical, *options.text, *options.ignore)
+    if "label" not in declared and _labels_are_names(graph):
         for _, data in graph.nodes(data=True):
             data.pop("label", None)
-        notes.append(f"{path.name}: every node has another label: taken as names, not as classes")
+        if options.label == "label":
+            notes.append(
+                f"{path.name}: every node has another label: taken as names, not as classes"
+            )
     loaded = build_networkx(graph, options, weight=_weight_attribute(options), name=path.name)
     return LoadedGraph(loaded.graph, loaded.encoding, (*notes, *loaded.notes))
 

@@ -213,8 +213,9 @@ def _column(table: Table, name: str, option: str) -> pd.Series[Any]:
         return table.frame[name]
     known = [column for column in columns if column.lower() in _OTHER_NAMES.get(name, ())]
     hint = did_you_mean(name, columns) or (f" (did you mean {known[0]!r}?)" if known else "")
-    listed = ", ".join(shown(column) for column in columns[:8]) + ", ..." * (len(columns) > 8)
-    there = f"its columns are {listed}" if columns else "it has no columns"
+    named = [column for column in columns if not column.startswith("\0")]  # not our own
+    listed = ", ".join(shown(column) for column in named[:8]) + ", ..." * (len(named) > 8)
+    there = f"its columns are {listed}" if named else "it has no columns"
     raise ValueError(
         f"{table.name} has no column {name!r}; {there}{hint}: choose one with --{option}"
     )

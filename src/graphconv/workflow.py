@@ -1,51 +1,44 @@
-"""What the commands do, from files to files: load, train, tell, save; load, predict, save."""
+"""What `graphconv train` does, from files to files: load, train, save, tell.
+
+Everything that can be wrong with the request or the data is found before torch is imported.
+"""
 
 from __future__ import annotations
 
-import math
-import os
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from graphconv.checkpoint import (
-    SavedModel,
-    TrainingFile,
-    check_replaceable,
-    load_model,
-    save_model,
+import graphconv
+from graphconv.baselines import BASELINES, make_estimator
+from graphconv.console import Screen, TrainingStoppedError
+from graphconv.data_source import (
+    DataRequest,
+    check_options_are_used,
+    load_data,
+    split_data,
 )
-from graphconv.console import Screen
-from graphconv.datasets import load_dataset
-from graphconv.fitting import FittedGCN, FloatMatrix, Watch, fit_gcn
+from graphconv.files import check_replaceable, check_writable, json_text, replacing_folder
 from graphconv.graph import Graph
-from graphconv.graph_files import read_graph_file
 from graphconv.kernels import native_missing
-from graphconv.predictions import Predictions, accuracy, write_table
-from graphconv.readers import LoadedGraph, read_tables
-from graphconv.settings import PAPER_ACCURACY
-from graphconv.splits import fraction_split, kfold_splits, random_split
+from graphconv.predictions import Predictions
+from graphconv.readers import LoadedGraph
+from graphconv.settings import PAPER_ACCURACY, resolve_settings
+from graphconv.summary import describe, measure, show_results
+from graphconv.table_files import did_you_mean
 
-_SPLITS = ("train", "validation", "test")
-GRAPH_SUFFIXES = (".graphml", ".gexf", ".npz", ".mtx")
+if TYPE_CHECKING:
+    from graphconv.checkpoint import TrainingFile
+    from graphconv.fitting import FittedGCN
 
-
-@dataclass(frozen=True)
-class DataRequest:
-    """Where the data comes from: a data set's name, a graph file, or tables."""
-
-    name: str | None = None
-    edges: Path | None = None
-    nodes: Path | None = None
-    table_options: dict[str, Any] = field(default_factory=dict)
-    split: str | None = None
-    data_dir: Path | None = None
+# What this module's own trainings can do; all other models are baselines.
+_GCN_MODELS = ("gcn", "mlp")
 
 
 @dataclass(frozen=True)
@@ -59,53 +52,85 @@ class ModelRequest:
     runs: int = 1
     kernels: str = "auto"
 
+    def check(self) -> None:
+        """Refuse what no data could make right."""
+        models = (*_GCN_MODELS, *(name for name in BASELINES if name not in _GCN_MODELS))
+        if self.model not in models:
+            hint = did_you_mean(self.model, models)
+            raise ValueError(
+                f"--model must be one of {', '.join(models)}, got {self.model!r}{hint}"
+            )
+        if self.runs < 1:
+            raise ValueError(f"--runs must be at least 1, got {self.runs}")
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"--seed must be from 0 to 2^32 - 1, got {self.seed}")
+        if self.kernels not in ("auto", "native", "reference"):
+            raise ValueError(f"--kernels must be auto, native or reference, got {self.kernels!r}")
+        if self.is_baseline:
+            if self.preset is not None:
+                raise ValueError(f"--preset is for gcn and mlp, got --model {self.model}")
+            return
+        preset = "robust" if self.preset in (None, "auto") else self.preset
+        try:
+            resolve_settings(preset, self.settings)
+        except ValueError as error:
+            # Settings are named as in Python: max_epochs. Here they are options.
+            name, _, rest = str(error).partition(" ")
+            raise ValueError(f"--{name.replace('_', '-')} {rest}") from None
 
-def load_data(request: DataRequest, screen: Screen, **more: Any) -> LoadedGraph:
-    """The graph that was asked for, whatever kind of source it has."""
-    options = {**request.table_options, **more}
-    if request.edges is not None:
-        if request.name is not None:
-            raise ValueError(f"give a data set or --edges, not both: got {request.name!r} as well")
-        return read_tables(request.edges, request.nodes, **options)
-    if request.nodes is not None:
-        raise ValueError("--nodes needs --edges beside it")
-    if request.name is None:
-        raise ValueError("name a data set or a graph file, or give --edges (and --nodes)")
-    path = Path(request.name)
-    if path.suffix and (path.is_file() or path.suffix.lower() in GRAPH_SUFFIXES):
-        return read_graph_file(path, **options)
-    progress = None if screen.quiet else screen.downloading()
-    graph = load_dataset(request.name, data_dir=request.data_dir, progress=progress)
-    return LoadedGraph(graph)
+    @property
+    def is_baseline(self) -> bool:
+        return self.model not in _GCN_MODELS
+
+    @property
+    def seeds(self) -> range:
+        return range(self.seed, self.seed + self.runs)
 
 
-def apply_split(graph: Graph, split: str | None, seed: int) -> Graph:
-    """The graph with the split that was asked for; its own, or fractions, by default."""
-    kind, _, numbers = (split or "").partition(":")
-    if kind == "":
-        has_own = len(graph.validation_index) or len(graph.test_index)
-        return graph if has_own else fraction_split(graph, random_state=seed)
-    if kind == "public" and not numbers:
-        return graph
-    if kind == "random" and not numbers:
-        return random_split(graph, random_state=seed)
-    try:
-        values = [float(number) for number in numbers.split(",")] if numbers else []
-    except ValueError:
-        values = [math.nan]
-    if kind == "fraction" and len(values) in (0, 3) and not any(map(math.isnan, values)):
-        shares = dict(zip(_SPLITS, values, strict=False))
-        return fraction_split(graph, random_state=seed, **shares)
-    if kind == "kfold" and len(values) == 2 and all(value == int(value) for value in values):
-        n_folds, number = int(values[0]), int(values[1])
-        if not 0 <= number < n_folds:
-            raise ValueError(f"--split kfold:K,I must have I from 0 to K-1, got {split!r}")
-        folds = kfold_splits(graph, n_folds, random_state=seed, validation_fraction=0.1)
-        return folds[number]
-    raise ValueError(
-        "--split must be public, random, fraction, fraction:TRAIN,VALIDATION,TEST or kfold:K,I, "
-        f"got {split!r}"
-    )
+@dataclass(frozen=True)
+class _Job:
+    """A training whose data is loaded and whose output folder is known to be writable."""
+
+    loaded: LoadedGraph
+    graph: Graph
+    data: DataRequest
+    wanted: ModelRequest
+    folder: Path
+    screen: Screen
+
+    @property
+    def paper_accuracy(self) -> float | None:
+        is_comparable = self.wanted.model == "gcn" and self.data.split in (None, "public")
+        return PAPER_ACCURACY.get(self.graph.name) if is_comparable else None
+
+    def introduce(self) -> None:
+        """Say what is about to be done with what; not before all of it is known to be possible."""
+        for note in self.loaded.notes:
+            self.screen.remark(note)
+        for line in describe(self.graph):
+            self.screen.note(line)
+
+    def results(self, graph: Graph, each: Any, started: float) -> dict[str, Any]:
+        return {
+            "dataset": graph.name,
+            "model": self.wanted.model,
+            "seeds": list(self.wanted.seeds),
+            "seconds": time.perf_counter() - started,
+            **measure(graph, each, self.paper_accuracy),
+            "notes": [note for note in self.loaded.notes if note],
+            "output": str(self.folder),
+        }
+
+    def predictions(self, graph: Graph, each: Any) -> Predictions:
+        separator = self.data.table_options.get("label_separator") or ";"
+        return Predictions(
+            graph, each.mean(axis=1), graph.class_names, graph.is_multilabel, separator=separator
+        )
+
+    def tell(self, results: dict[str, Any], what: str) -> None:
+        show_results(results, self.screen)
+        self.screen.note(f"{what} written to {self.folder}")
+        self.screen.result(results)
 
 
 def run_training(
@@ -116,149 +141,152 @@ def run_training(
     resume: bool = False,
     checkpoint_seconds: float = 10.0,
 ) -> None:
-    """Load data, train, print the table, write the model folder and predictions.csv."""
+    """Load data, train, write the model folder with predictions.csv, print the table."""
+    wanted.check()
+    check_options_are_used(data)
+    if not checkpoint_seconds >= 0:
+        raise ValueError(f"--checkpoint-seconds must be at least 0, got {checkpoint_seconds}")
+    if resume and wanted.is_baseline:
+        raise ValueError(f"--resume is for gcn and mlp, got --model {wanted.model}")
     loaded = load_data(data, screen)
-    for note in loaded.notes:
-        screen.note(f"note: {note}")
-    graph = apply_split(loaded.graph, data.split, wanted.seed)
-    output = Path("runs") / graph.name.replace(":", "-") if output is None else output
-    check_replaceable(output)
-    _check_writable(output)
-    screen.note(_describe(graph))
-    missing = native_missing() if wanted.kernels == "auto" else None
-    if missing:
-        screen.note(f"note: {missing}; the slower reference kernels serve")
+    graph, note = split_data(loaded.graph, data.split, wanted.seed)
+    folder = Path("runs") / graph.name.replace(":", "-") if output is None else output
+    check_replaceable(folder)
+    check_writable(folder)
+    job = _Job(replace(loaded, notes=(*loaded.notes, note)), graph, data, wanted, folder, screen)
+    if wanted.is_baseline:
+        _train_baseline(job)
+    else:
+        _train_gcn(job, resume, checkpoint_seconds)
+
+
+def _train_baseline(job: _Job) -> None:
+    """Fit a baseline for every seed; it has no model to save, only results."""
+    wanted, graph = job.wanted, job.graph
+    known = graph.name if graph.name in PAPER_ACCURACY else None
+    estimators = [
+        make_estimator(wanted.model, dataset=known, random_state=seed, **wanted.settings)
+        for seed in wanted.seeds
+    ]
+    job.introduce()
+    started = time.perf_counter()
+    each = [estimator.fit(graph).predict_proba() for estimator in estimators]
+    shares = np.stack(each, axis=1)  # (n_nodes, n_runs, n_classes)
+    results = job.results(graph, shares, started)
+    with replacing_folder(job.folder) as new:
+        job.predictions(graph, shares).write(new / "predictions.csv")
+        (new / "results.json").write_text(json_text(results, indent=1), encoding="utf-8")
+    job.tell(results, "predictions.csv and results.json (a baseline has no model to save)")
+
+
+def _train_gcn(job: _Job, resume: bool, checkpoint_seconds: float) -> None:
+    from graphconv.checkpoint import SavedModel, TrainingFile, save_model
+
+    identity = _identity(job)
+    path = job.folder.with_name(f"{job.folder.name}.training")
+    file = TrainingFile(path, identity, checkpoint_seconds)
+    if resume and not path.exists() and _tell_if_finished(job, file):
+        return
+    state = file.read() if resume else None
+    job.introduce()
+    job.screen.remark(_about_kernels(job.wanted))
+    job.screen.remark(_about_earlier(file, resume, state))
 
     started = time.perf_counter()
-    preset, overrides = _resolve_model(graph, wanted)
-    file = TrainingFile(_training_path(output), _identity(graph, wanted), checkpoint_seconds)
-    state = file.read() if resume else None
-    if resume:
-        note = f"continuing after epoch {len(state['epochs'])}" if state else "starting anew"
-        screen.note(f"note: {note} ({file.path})")
-    with screen.training(f"training on {graph.name}") as on_epoch, _stopping_politely(file):
-        fitted = fit_gcn(
-            graph,
+    fitted = _fit(job, file, state)
+    each = fitted.probabilities()
+    # The fitted graph has the validation nodes that were set aside, if the data had none.
+    results = {
+        **job.results(fitted.graph, each, started),
+        "epochs": fitted.n_epochs,
+        "settings": fitted.settings.to_json(),
+        "choice": fitted.choice,
+        "self_loop_weight": fitted.self_loop_weight,
+    }
+    saved = SavedModel(fitted, job.loaded.encoding, job.data.table_options, results, identity)
+    predictions = job.predictions(fitted.graph, each)
+    # Saved before anything is printed: a closed pipe must not cost the training.
+    save_model(saved, job.folder, lambda new: predictions.write(new / "predictions.csv"))
+    file.remove()
+    job.tell(results, "model and predictions.csv")
+    if job.data.edges is not None and fitted.graph.features is not None:
+        options = "--edges FILE --nodes FILE"
+        job.screen.note(f"next: graphconv predict {job.folder} {options}   (to label new nodes)")
+
+
+def _fit(job: _Job, file: TrainingFile, state: dict[str, Any] | None) -> FittedGCN:
+    from graphconv.fitting import Watch, fit_gcn
+
+    preset, overrides = _resolve(job)
+    title = f"training on {job.graph.name}"
+    first = "choosing settings" if preset == "auto" else ""
+    with job.screen.training(title, first) as on_epoch, _stopping_politely(file):
+        return fit_gcn(
+            job.graph,
             preset=preset,
             overrides=overrides,
-            seeds=range(wanted.seed, wanted.seed + wanted.runs),
-            kernels=cast(Any, wanted.kernels),
+            seeds=job.wanted.seeds,
+            kernels=cast(Any, job.wanted.kernels),
             watch=Watch(on_epoch, state, file),
         )
-    seconds = time.perf_counter() - started
-
-    each = fitted.probabilities()
-    results = _measure(fitted, each, seconds)
-    _show_results(fitted, results, screen)
-    saved = SavedModel(fitted, loaded.encoding, _storable(data.table_options), results)
-    save_model(saved, output)
-    _predictions(fitted, fitted.graph, each).write(output / "predictions.csv")
-    file.remove()
-    screen.note(f"model and predictions.csv written to {output}")
-    screen.result({**results, "output": str(output)})
 
 
-def run_prediction(
-    folder: Path,
-    name: str | None,
-    edges: Path | None,
-    nodes: Path | None,
-    data_dir: Path | None,
-    output: Path,
-    screen: Screen,
-) -> None:
-    """Label the nodes of the training data, or of new data, and write the table."""
-    saved, graph = _load_for_prediction(folder, name, edges, nodes, data_dir, screen)
-    _predictions(saved.fitted, graph, saved.fitted.probabilities(graph)).write(output)
-    screen.note(f"{graph.n_nodes:,} nodes labelled in {output}")
-    screen.result({"n_nodes": graph.n_nodes, "output": str(output)})
-
-
-def run_embedding(
-    folder: Path,
-    name: str | None,
-    edges: Path | None,
-    nodes: Path | None,
-    data_dir: Path | None,
-    output: Path,
-    screen: Screen,
-) -> None:
-    """Write the hidden activations of the nodes, a row each."""
-    import pandas as pd
-
-    saved, graph = _load_for_prediction(folder, name, edges, nodes, data_dir, screen)
-    values = saved.fitted.embedding(graph)
-    columns = {f"h{number}": values[:, number] for number in range(values.shape[1])}
-    write_table(pd.DataFrame({"id": graph.node_ids, **columns}), output)
-    screen.note(f"{values.shape[1]} activations of {graph.n_nodes:,} nodes written to {output}")
-    screen.result(
-        {"n_nodes": graph.n_nodes, "n_columns": int(values.shape[1]), "output": str(output)}
-    )
-
-
-def _load_for_prediction(
-    folder: Path,
-    name: str | None,
-    edges: Path | None,
-    nodes: Path | None,
-    data_dir: Path | None,
-    screen: Screen,
-) -> tuple[SavedModel, Graph]:
-    saved = load_model(folder)
-    if name is None and edges is None and nodes is None:
-        return saved, saved.fitted.graph
-    request = DataRequest(name, edges, nodes, saved.table_options, data_dir=data_dir)
-    more = {"encoding": saved.encoding, "require_label": False}
-    loaded = load_data(request, screen, **(more if saved.encoding is not None else {}))
-    for note in loaded.notes:
-        screen.note(f"note: {note}")
-    return saved, loaded.graph
-
-
-def _resolve_model(graph: Graph, wanted: ModelRequest) -> tuple[str, dict[str, Any]]:
+def _resolve(job: _Job) -> tuple[str, dict[str, Any]]:
     """The preset and the settings that differ from it."""
-    overrides = dict(wanted.settings)
-    if wanted.runs < 1:
-        raise ValueError(f"--runs must be at least 1, got {wanted.runs}")
-    if wanted.model == "mlp":
+    overrides = dict(job.wanted.settings)
+    if job.wanted.model == "mlp":
         overrides.setdefault("propagation", "none")
-    elif wanted.model != "gcn":
-        raise ValueError(f"--model must be 'gcn' or 'mlp', got {wanted.model!r}")
-    preset = wanted.preset
+    preset = job.wanted.preset
     if preset is None:
-        preset = "paper" if graph.name in PAPER_ACCURACY else "robust"
-    if preset == "paper" and graph.name == "nell":
+        preset = "paper" if job.graph.name in PAPER_ACCURACY else "robust"
+    if preset == "paper" and job.graph.name == "nell":
         preset = "paper-nell"
     return preset, overrides
 
 
-def _identity(graph: Graph, wanted: ModelRequest) -> dict[str, Any]:
-    # As JSON reads it back: tuples become lists.
-    settings = {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in wanted.settings.items()
-    }
+def _identity(job: _Job) -> dict[str, Any]:
+    """What must be the same for an unfinished training to be continued."""
+    preset, overrides = _resolve(job)
     return {
-        "data": graph.fingerprint(),
-        "model": wanted.model,
-        "preset": wanted.preset,
-        "settings": settings,
-        "seed": wanted.seed,
-        "runs": wanted.runs,
+        "version": graphconv.__version__,
+        "model": job.wanted.model,
+        "preset": preset,
+        "settings": overrides,
+        "seed": job.wanted.seed,
+        "runs": job.wanted.runs,
+        "kernels": job.wanted.kernels,
+        # Last: the first difference is the one that is told, and another seed splits otherwise.
+        "data": job.graph.fingerprint(),
     }
 
 
-def _training_path(output: Path) -> Path:
-    return output.with_name(f"{output.name}.training")
+def _tell_if_finished(job: _Job, file: TrainingFile) -> bool:
+    """Whether the very training that is to be resumed has left its model already."""
+    from graphconv.checkpoint import read_description
+
+    if not (job.folder / "model.json").is_file():
+        return False
+    description = read_description(job.folder)
+    if description.get("identity") != file.identity:
+        return False
+    job.screen.remark("this training had finished; there is nothing left to do")
+    job.tell(description["metrics"], "model and predictions.csv were")
+    return True
 
 
-def _check_writable(output: Path) -> None:
-    """Find out before the work, not after it, that nothing can be written."""
-    folder = output
-    while not folder.exists():
-        folder = folder.parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise PermissionError(f"--output must be a folder that can be written, got {output}")
+def _about_kernels(wanted: ModelRequest) -> str:
+    missing = native_missing() if wanted.kernels == "auto" else None
+    return "" if missing is None else f"{missing}; the slower reference kernels serve"
+
+
+def _about_earlier(file: TrainingFile, resume: bool, state: dict[str, Any] | None) -> str:
+    if state is not None:
+        return f"continuing after epoch {len(state['epochs'])} ({file.path})"
+    if resume:
+        return f"no unfinished training in {file.path}: starting anew"
+    if file.path.exists():
+        return f"starting anew; --resume would have continued {file.path}"
+    return ""
 
 
 @contextmanager
@@ -266,7 +294,7 @@ def _stopping_politely(file: TrainingFile) -> Iterator[None]:
     """Ctrl-C lets the epoch end and saves the training; a second Ctrl-C stops at once."""
 
     def ask_to_stop(number: int, frame: object) -> None:
-        if file.stop_requested:
+        if file.stop_requested or not file.has_begun:
             raise KeyboardInterrupt
         file.stop_requested = True
 
@@ -277,85 +305,10 @@ def _stopping_politely(file: TrainingFile) -> Iterator[None]:
         return
     try:
         yield
+    except KeyboardInterrupt:
+        if not file.path.exists():
+            raise
+        hint = f"the same command with --resume continues from {file.path}"
+        raise TrainingStoppedError(hint) from None
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _describe(graph: Graph) -> str:
-    features = "no features" if graph.features is None else f"{graph.n_features:,} features"
-    sizes = [len(getattr(graph, f"{name}_index")) for name in _SPLITS]
-    extras = [
-        *(["weighted"] if graph.is_weighted else []),
-        *(["directed"] if graph.directed else []),
-        *([f"{graph.n_isolated:,} isolated nodes"] if graph.n_isolated else []),
-    ]
-    listed = "".join(f", {extra}" for extra in extras)
-    return (
-        f"{graph.name}: {graph.n_nodes:,} nodes, {graph.n_edges:,} edges, {features}, "
-        f"{graph.n_classes} classes{listed}; "
-        f"{sizes[0]:,} training, {sizes[1]:,} validation, {sizes[2]:,} test nodes"
-    )
-
-
-def _measure(fitted: FittedGCN, each: FloatMatrix, seconds: float) -> dict[str, Any]:
-    graph = fitted.graph  # with the validation nodes that were set aside, if any
-    results: dict[str, Any] = {
-        "dataset": graph.name,
-        "seeds": list(fitted.model.seeds),
-        "epochs": fitted.n_epochs,
-        "seconds": seconds,
-        "settings": fitted.settings.to_json(),
-        "choice": fitted.choice,
-        "self_loop_weight": fitted.self_loop_weight,
-        "paper_accuracy": PAPER_ACCURACY.get(graph.name),
-    }
-    for name in _SPLITS:
-        index = getattr(graph, f"{name}_index")
-        labels = graph.labels[index]
-        runs = [accuracy(labels, each[index, run]) for run in range(each.shape[1])]
-        mean = accuracy(labels, each[index].mean(axis=1))
-        results[f"{name}_accuracy"] = None if len(index) == 0 else float(np.mean(runs))
-        if len(runs) > 1 and len(index):
-            results[f"{name}_accuracy_std"] = float(np.std(runs))
-            results[f"{name}_accuracy_ensemble"] = mean
-    return results
-
-
-def _show_results(fitted: FittedGCN, results: dict[str, Any], screen: Screen) -> None:
-    if fitted.choice:
-        screen.note(f"chosen: {fitted.choice}")
-    if fitted.settings.self_loop_weight == "learn":
-        screen.note(f"learned self-loop weight: {fitted.self_loop_weight:.4f}")
-    n_runs = len(results["seeds"])
-    rows = []
-    for name in _SPLITS:
-        value = results[f"{name}_accuracy"]
-        if value is None:
-            continue
-        shown = f"{100 * value:.1f} %"
-        if n_runs > 1:
-            shown += f" ± {100 * results[f'{name}_accuracy_std']:.1f}"
-        paper = results["paper_accuracy"] if name == "test" else None
-        rows.append([f"{name} accuracy", shown, "" if paper is None else f"{paper:.1f} %"])
-    if n_runs > 1 and results.get("test_accuracy_ensemble") is not None:
-        averaged = f"{100 * results['test_accuracy_ensemble']:.1f} %"
-        rows.append(["test accuracy, runs averaged", averaged, ""])
-    rows.append(["epochs", str(results["epochs"]), ""])
-    rows.append(["seconds", f"{results['seconds']:.2f}", ""])
-    has_paper = results["paper_accuracy"] is not None
-    title = f"{results['dataset']}, " + (f"{n_runs} runs" if n_runs > 1 else "1 run")
-    columns = ["", "graphconv", "paper"]
-    if not has_paper:
-        columns, rows = columns[:2], [row[:2] for row in rows]
-    screen.table(title, columns, rows)
-
-
-def _predictions(fitted: FittedGCN, graph: Graph, each: FloatMatrix) -> Predictions:
-    names = fitted.graph.class_names
-    return Predictions(graph, each.mean(axis=1), names, fitted.graph.is_multilabel)
-
-
-def _storable(options: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: list(value) if isinstance(value, tuple) else value for key, value in options.items()
-    }

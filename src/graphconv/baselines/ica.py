@@ -61,8 +61,8 @@ class ICAClassifier(TransductiveClassifier):
     def __init__(
         self,
         *,
-        aggregation: Literal["count", "proportion"] = "count",
-        C: float = 10.0,
+        aggregation: Literal["count", "proportion"] = "proportion",
+        C: float = 1.0,
         local_C: float | None = None,
         n_iterations: int = 10,
         scaling: Scaling = "auto",

@@ -14,13 +14,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from graphconv.baselines.conjugate_gradients import solve_columns
-from graphconv.baselines.transductive import (
-    FloatMatrix,
-    TransductiveClassifier,
-    links_of,
-    shares_of_classes,
-    train_targets,
-)
+from graphconv.baselines.transductive import FloatMatrix, TransductiveClassifier, links_of
 from graphconv.graph import Graph
 
 
@@ -61,8 +55,8 @@ class LabelPropagationClassifier(TransductiveClassifier):
         self,
         *,
         n_steps: int | None = None,
-        class_mass: bool = False,
-        tol: float = 1e-6,
+        class_mass: bool = True,
+        tol: float = 1e-4,
         max_iterations: int = 2000,
         n_neighbors: int = 10,
         directed: bool = False,
@@ -78,18 +72,25 @@ class LabelPropagationClassifier(TransductiveClassifier):
 
     def _fit_graph(self, graph: Graph, seed: int) -> FloatMatrix:
         links = links_of(graph).astype(np.float64)
-        given = train_targets(graph)
+        # Classes without a training node stay at zero: leave them out of the work.
+        present, numbers = np.unique(graph.labels[graph.train_index], return_inverse=True)
+        given = np.zeros((graph.n_nodes, len(present)))
+        given[graph.train_index, numbers] = 1
         if self.n_steps is None:
             spread = self._harmonic(links, given, graph)
         else:
             spread = _spread(links, given, graph, self.n_steps)
-        prior = shares_of_classes(graph.labels[graph.train_index], graph.n_classes)
+        prior = given.sum(axis=0) / given.sum()
         if self.class_mass:
             mass = spread.sum(axis=0)
             spread *= np.divide(prior, mass, out=np.zeros_like(mass), where=mass > 0)
         # Rows that no label reaches: all that is known is how common the classes are.
         total = spread.sum(axis=1, keepdims=True)
-        return np.where(total > 1e-12, spread / np.where(total > 1e-12, total, 1), prior)
+        probabilities = np.zeros((graph.n_nodes, graph.n_classes))
+        probabilities[:, present] = np.where(
+            total > 1e-12, spread / np.where(total > 1e-12, total, 1), prior
+        )
+        return probabilities
 
     def _harmonic(self, links: sp.csr_array, given: FloatMatrix, graph: Graph) -> FloatMatrix:
         _, part = sp.csgraph.connected_components(links, directed=False)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
@@ -44,8 +45,11 @@ def fit_logistic(columns: Any, labels: IntArray, n_classes: int, C: float) -> Lo
     """
     if not C > 0:
         raise ValueError(f"C must be above 0, got {C!r}")
-    model = LogisticRegression(C=C, max_iter=5000, tol=1e-5).fit(columns, labels)
-    weight = np.zeros((columns.shape[1], n_classes))
+    n_rows, n_columns = columns.shape
+    basis = _row_space(columns) if n_rows < n_columns else None
+    reduced = columns if basis is None else np.asarray(columns @ basis)
+    model = LogisticRegression(C=C, max_iter=5000, tol=1e-5).fit(reduced, labels)
+    weight = np.zeros((reduced.shape[1], n_classes))
     intercept = np.full(n_classes, -np.inf)
     if len(model.classes_) == 2:
         # Of two classes scikit-learn keeps only the second one's logit.
@@ -54,4 +58,19 @@ def fit_logistic(columns: Any, labels: IntArray, n_classes: int, C: float) -> Lo
     else:
         weight[:, model.classes_] = model.coef_.T
         intercept[model.classes_] = model.intercept_
-    return Logistic(weight, intercept)
+    return Logistic(weight if basis is None else np.asarray(basis @ weight), intercept)
+
+
+def _row_space(columns: Any) -> FloatMatrix:
+    """Orthonormal basis of the space that the rows span, (n_columns, rank).
+
+    The best weights lie in it, as the penalty counts all else and the loss does not see it. With
+    more columns than rows this makes the regression as small as its number of rows.
+    """
+    exact = columns.astype(np.float64)
+    products = exact @ exact.T
+    products = products.toarray() if sp.issparse(products) else products
+    values, vectors = np.linalg.eigh(products)
+    kept = values > 1e-10 * values[-1]
+    kept[-1] = True  # even of zeros there must be one column
+    return np.asarray(exact.T @ (vectors[:, kept] / np.sqrt(np.maximum(values[kept], 1e-300))))

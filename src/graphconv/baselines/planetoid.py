@@ -49,8 +49,8 @@ class PlanetoidTClassifier(TransductiveClassifier):
         Noise nodes for each context node.
     n_graph_steps : int
         Steps on graph contexts before classes are learned.
-    n_label_steps : int
-        Steps on class contexts before that: pairs of training nodes of the same class.
+    n_label_pairs : int
+        Pairs of training nodes of the same class that a graph step takes for contexts as well.
     max_epochs : int
         Steps on the classes, all training nodes at once, each with one on contexts in
         `graph_share` of cases.
@@ -91,16 +91,16 @@ class PlanetoidTClassifier(TransductiveClassifier):
         *,
         dimension: int = 50,
         walk_length: int = 10,
-        window: int = 3,
+        window: int = 10,
         n_starts: int = 200,
         n_negatives: int = 5,
-        n_graph_steps: int = 400,
-        n_label_steps: int = 50,
+        n_graph_steps: int = 200,
+        n_label_pairs: int = 20,
         max_epochs: int = 300,
         graph_share: float = 0.2,
         learning_rate: float = 0.01,
         embedding_rate: float = 0.1,
-        dropout: float = 0.0,
+        dropout: float = 0.5,
         weight_decay: float = 5e-4,
         patience: int = 100,
         scaling: Scaling = "auto",
@@ -114,7 +114,7 @@ class PlanetoidTClassifier(TransductiveClassifier):
         self.n_starts = n_starts
         self.n_negatives = n_negatives
         self.n_graph_steps = n_graph_steps
-        self.n_label_steps = n_label_steps
+        self.n_label_pairs = n_label_pairs
         self.max_epochs = max_epochs
         self.graph_share = graph_share
         self.learning_rate = learning_rate
@@ -163,12 +163,8 @@ class PlanetoidTClassifier(TransductiveClassifier):
             for optimiser in optimisers:
                 optimiser.step()
 
-        for _ in range(self.n_label_steps):
-            pairs = self._label_pairs(graph, rng)
-            step(self._context_loss(graph, *pairs, rng), on_contexts)
         for _ in range(self.n_graph_steps):
-            pairs = self._graph_pairs(graph, links, rng)
-            step(self._context_loss(graph, *pairs, rng), on_contexts)
+            step(self._context_loss(graph, links, rng), on_contexts)
         train, watched = (
             make_batch(graph, nodes, n_hops=0)
             for nodes in (graph.train_index, graph.validation_index)
@@ -183,31 +179,26 @@ class PlanetoidTClassifier(TransductiveClassifier):
             loss = F.cross_entropy(network(train), targets) + self.weight_decay / 2 * penalty
             step(loss, on_classes, on_embedding)
             if rng.random() < self.graph_share:
-                pairs = self._graph_pairs(graph, links, rng)
-                step(self._context_loss(graph, *pairs, rng), on_contexts)
+                step(self._context_loss(graph, links, rng), on_contexts)
             network.eval()
-            with torch.no_grad():
-                if best.check(network(watched)):
-                    break
+            if best.check(lambda: network(watched)):
+                break
         best.restore()
 
     def _context_loss(
-        self, graph: Graph, nodes: IntArray, contexts: IntArray, rng: np.random.Generator
-    ) -> torch.Tensor:
-        noise = rng.integers(graph.n_nodes, size=N_NOISE)
-        return self.network_.context_loss(graph, nodes, contexts, noise, self.n_negatives)
-
-    def _graph_pairs(
         self, graph: Graph, links: sp.csr_array, rng: np.random.Generator
-    ) -> tuple[IntArray, IntArray]:
+    ) -> torch.Tensor:
         starts = rng.integers(graph.n_nodes, size=self.n_starts)
-        return context_pairs(random_walks(links, starts, self.walk_length, rng), self.window)
+        walks = random_walks(links, starts, self.walk_length, rng)
+        pairs = np.hstack([context_pairs(walks, self.window), self._label_pairs(graph, rng)])
+        noise = rng.integers(graph.n_nodes, size=N_NOISE)
+        return self.network_.context_loss(graph, pairs[0], pairs[1], noise, self.n_negatives)
 
     def _label_pairs(self, graph: Graph, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
         train = graph.train_index
         by_class = train[np.argsort(graph.labels[train], kind="stable")]
         ends = np.cumsum(np.bincount(graph.labels[train], minlength=graph.n_classes))
-        nodes = rng.choice(train, size=self.n_starts)
+        nodes = rng.choice(train, size=self.n_label_pairs)
         last = ends[graph.labels[nodes]]
         first = np.concatenate(([0], ends))[graph.labels[nodes]]
         return nodes, by_class[rng.integers(first, last)]
@@ -223,7 +214,7 @@ class PlanetoidIClassifier(PlanetoidTClassifier):
     >>> from graphconv import load_dataset
     >>> from graphconv.baselines import make_estimator
     >>> cora = load_dataset("cora")
-    >>> fast = {"n_graph_steps": 5, "n_label_steps": 5, "max_epochs": 5}
+    >>> fast = {"n_graph_steps": 5, "max_epochs": 5}
     >>> make_estimator("planetoid-i", random_state=0, **fast).fit(cora).predict(cora).shape
     (2708,)
     """

@@ -1,12 +1,11 @@
 """The networks of Planetoid (Yang, Cohen and Salakhutdinov 2016): labels and graph contexts.
 
-Two paths lead to the classes, one from a node's features and one from its embedding. The embedding
-also has to predict the node's contexts: nodes met on the same walk, or of the same class.
+Classes are read from a node's features and its embedding side by side (the paper's hidden layers
+k = l = 0). The embedding also has to predict the node's contexts: nodes met on the same walk, or of
+the same class.
 """
 
 from __future__ import annotations
-
-from typing import cast
 
 import numpy as np
 import torch
@@ -32,7 +31,7 @@ class PlanetoidNetwork(nn.Module):
     inductive : bool
         Whether a node's embedding is computed from its features, or a parameter of its own.
     dropout : float
-        On both hidden layers' input to the classes.
+        On the embedding, where classes are read from it.
     generator : torch.Generator
     """
 
@@ -50,38 +49,31 @@ class PlanetoidNetwork(nn.Module):
         n_classes = graph.n_classes
         self.feature_layer = self._from_features(graph, n_classes)
         self.embedding_layer = self._from_features(graph, dimension) if inductive else None
-        self.own_embedding = None if inductive else self._normal(graph.n_nodes, dimension)
+        self.own_embedding = None if inductive else self._small(graph.n_nodes, dimension)
         self.context = nn.Parameter(torch.zeros(graph.n_nodes, dimension))
-        self.embedding_classes = self._linear(dimension, n_classes)
-        self.classes = self._linear(2 * n_classes, n_classes)
+        weight = torch.empty(dimension, n_classes)
+        self.class_weight = nn.Parameter(nn.init.xavier_uniform_(weight, generator=generator))
 
     def _from_features(self, graph: Graph, n_out: int) -> GraphConvolution:
         propagation = Propagation("none", kernels=select("auto"))
         return GraphConvolution(graph.n_features, n_out, propagation, [self.generator], True)
 
-    def _normal(self, n_rows: int, n_columns: int) -> nn.Parameter:
+    def _small(self, n_rows: int, n_columns: int) -> nn.Parameter:
+        # Small, so that nodes few walks meet do not keep the noise they started with.
         values = torch.randn(n_rows, n_columns, generator=self.generator)
-        return nn.Parameter(values / n_columns**0.5)
-
-    def _linear(self, n_in: int, n_out: int) -> nn.Linear:
-        layer = nn.utils.skip_init(nn.Linear, n_in, n_out)
-        bound = (6 / (n_in + n_out)) ** 0.5
-        nn.init.uniform_(layer.weight, -bound, bound, generator=self.generator)
-        nn.init.zeros_(layer.bias)
-        return cast(nn.Linear, layer)
+        return nn.Parameter(0.05 * values / n_columns**0.5)
 
     def embed(self, batch: Batch) -> Tensor:
         """Embedding of the batch's nodes, (n_rows, dimension)."""
         if self.embedding_layer is None:
             assert self.own_embedding is not None
             return F.embedding(torch.from_numpy(batch.rows), self.own_embedding)
-        return cast(Tensor, torch.relu(self.embedding_layer.forward_features(batch, 0, None)))
+        return self.embedding_layer.forward_features(batch, 0, None)
 
     def forward(self, batch: Batch) -> Tensor:
         """Class logits of the batch's nodes."""
-        from_features = self.feature_layer.forward_features(batch, 0, None).softmax(dim=1)
-        from_embedding = self.embedding_classes(self._drop(self.embed(batch))).softmax(dim=1)
-        return cast(Tensor, self.classes(torch.cat([from_features, from_embedding], dim=1)))
+        from_features = self.feature_layer.forward_features(batch, 0, None)
+        return from_features + self._drop(self.embed(batch)) @ self.class_weight
 
     def embedding_parameters(self) -> list[nn.Parameter]:
         """What the embedding is made of."""
@@ -92,8 +84,7 @@ class PlanetoidNetwork(nn.Module):
 
     def class_parameters(self) -> list[nn.Parameter]:
         """What leads from features and embedding to the classes."""
-        layers = (self.feature_layer, self.embedding_classes, self.classes)
-        return [parameter for layer in layers for parameter in layer.parameters()]
+        return [*self.feature_layer.parameters(), self.class_weight]
 
     def _drop(self, values: Tensor) -> Tensor:
         if not self.training or self.dropout == 0:

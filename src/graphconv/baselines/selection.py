@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -30,10 +31,12 @@ class BestOnValidation:
         self.weights: dict[str, Any] = {}
         self.n_since = 0
 
-    def check(self, logits: Tensor) -> bool:
-        """Look at validation logits (n_validation, n_classes); True asks to stop."""
+    @torch.no_grad()
+    def check(self, make_logits: Callable[[], Tensor]) -> bool:
+        """Look at validation logits, (n_validation, n_classes); True asks to stop."""
         if len(self.labels) == 0:
             return False
+        logits = make_logits()
         accuracy = float((logits.argmax(dim=1) == self.labels).float().mean())
         score = (accuracy, -float(F.cross_entropy(logits, self.labels)))
         if self.best is None or score > self.best:

@@ -152,9 +152,8 @@ class SemiEmbeddingClassifier(TransductiveClassifier):
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
-            with torch.no_grad():
-                if best.check(model(watched_batch)[:, 0]):
-                    break
+            if best.check(lambda: model(watched_batch)[:, 0]):
+                break
         best.restore()
 
     def _embedding_loss(

@@ -23,14 +23,14 @@ from graphconv.estimator_input import (
     seeds_of,
 )
 from graphconv.fitting import check_trainable
-from graphconv.graph import Graph, IntArray, symmetrise
+from graphconv.graph import Graph, symmetrise
 from graphconv.scaling import FeatureScaler
 
 FloatMatrix = npt.NDArray[np.floating[Any]]
 Self = TypeVar("Self", bound="TransductiveClassifier")
 
 
-class TransductiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class TransductiveClassifier(ClassifierMixin, BaseEstimator):
     """A node classifier that labels the graph it is trained on, and perhaps others.
 
     A subclass has the parameters n_neighbors, directed and random_state among its own.
@@ -171,16 +171,3 @@ def check_same_width(known: Graph, given: Graph) -> None:
             for graph in (known, given)
         )
         raise ValueError(f"the model was trained with {had}, the graph to predict has {has}")
-
-
-def train_targets(graph: Graph) -> FloatMatrix:
-    """One-hot labels of the training nodes, (n_nodes, n_classes), zero in all other rows."""
-    targets = np.zeros((graph.n_nodes, graph.n_classes))
-    targets[graph.train_index, graph.labels[graph.train_index]] = 1
-    return targets
-
-
-def shares_of_classes(labels: IntArray, n_classes: int) -> FloatMatrix:
-    """How often each class occurs, as shares."""
-    counts = np.bincount(labels, minlength=n_classes)
-    return cast(FloatMatrix, counts / counts.sum())

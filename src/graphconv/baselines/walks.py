@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -48,7 +46,7 @@ def random_walks(
     for step in range(1, n_steps + 1):
         chance = rng.random(len(nodes))
         moving = count[nodes] > 0
-        here, first, n_choices = nodes[moving], begin[nodes[moving]], count[nodes[moving]]
+        first, n_choices = begin[nodes[moving]], count[nodes[moving]]
         if reach is None:
             chosen = first + (chance[moving] * n_choices).astype(np.int64)
         else:
@@ -57,12 +55,11 @@ def random_walks(
         chosen = np.clip(chosen, first, first + n_choices - 1)  # rounding may overshoot
         nodes = nodes.copy()
         nodes[moving] = links.indices[chosen]
-        assert len(here) == len(chosen)
         walks[:, step] = nodes
     return walks
 
 
-def context_pairs(walks: IntArray, window: int) -> tuple[Any, Any]:
+def context_pairs(walks: IntArray, window: int) -> tuple[IntArray, IntArray]:
     """All pairs (node, context) at most `window` steps apart on a walk, both ways.
 
     Examples

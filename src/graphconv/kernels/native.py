@@ -98,12 +98,11 @@ def _default_threads() -> int:
         if not setting.isdecimal() or not 1 <= int(setting) <= 1024:
             raise ValueError(f"GRAPHCONV_THREADS must be in 1 .. 1024, got {setting!r}")
         return int(setting)
-    if hasattr(os, "sched_getaffinity"):
-        n = len(os.sched_getaffinity(0))
-    else:
-        n = os.cpu_count() or 1
+    n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = _cgroup_cpus()
-    return max(1, min(n, 1024) if quota is None else min(n, 1024, math.ceil(quota)))
+    if quota is not None:
+        n = min(n, math.ceil(quota))
+    return max(1, min(n, 1024))
 
 
 def _cgroup_cpus() -> float | None:

@@ -10,10 +10,6 @@
 namespace graphconv {
 namespace GRAPHCONV_VARIANT {
 
-#ifndef PAIR
-#define PAIR 2
-#endif
-template <class Tile> constexpr bool kPaired = Tile::kPacks <= PAIR;
 // out = dropout(X) @ weight
 //
 // rows    n_rows rows of X, columns in 0 .. n_columns
@@ -34,7 +30,8 @@ struct FeatureRows {
             Block<T, I> block(a.rows, row, row + kBlock < last ? row + kBlock : last);
             for (int key = 0; key < a.dropout.n_keys; ++key) {
                 block.make_masks(a.dropout, key);
-                for_each_tile<T>(width, [&](auto shape, std::int64_t column, std::int64_t last_pack) {
+                for_each_tile<T>(width, [&](auto shape, std::int64_t column,
+                                            std::int64_t last_pack) {
                     using Tile = typename decltype(shape)::Tile;
                     far ? tile<Tile, true>(block, row, key * width + column, last_pack)
                         : tile<Tile, false>(block, row, key * width + column, last_pack);
@@ -60,9 +57,13 @@ struct FeatureRows {
             if (values != nullptr) row.scale(values[e]);
             sum.add(row);
         };
+        const auto finish = [&](std::int64_t row, Tile& sum) GRAPHCONV_LAMBDA {
+            sum.scale(scale);
+            sum.store(out + row * width, last);
+        };
         std::int64_t k = 0;
-        if (kPaired<Tile> && !Far) {
-        for (; k + 1 < block.n; k += 2) {
+        // A narrow tile waits for each of its additions; two rows at a time wait half as often.
+        for (; Tile::kPacks <= 2 && !Far && k + 1 < block.n; k += 2) {
             auto walk0 = block.template walk<true>(k);
             auto walk1 = block.template walk<true>(k + 1);
             Tile sum0, sum1;
@@ -74,11 +75,8 @@ struct FeatureRows {
             }
             walk0.finish(threshold, [&](std::int64_t e) GRAPHCONV_LAMBDA { add(e, sum0); });
             walk1.finish(threshold, [&](std::int64_t e) GRAPHCONV_LAMBDA { add(e, sum1); });
-            sum0.scale(scale);
-            sum0.store(out + k * width, last);
-            sum1.scale(scale);
-            sum1.store(out + (k + 1) * width, last);
-        }
+            finish(k, sum0);
+            finish(k + 1, sum1);
         }
         for (; k < block.n; ++k) {
             if (Far) {
@@ -90,8 +88,7 @@ struct FeatureRows {
             sum.clear();
             auto walk = block.template walk<true>(k);
             walk.finish(threshold, [&](std::int64_t e) GRAPHCONV_LAMBDA { add(e, sum); });
-            sum.scale(scale);
-            sum.store(out + k * width, last);
+            finish(k, sum);
         }
     }
 };
@@ -99,7 +96,8 @@ struct FeatureRows {
 template <class T, class I>
 void feature_product(const FeatureProduct<T, I>& a) {
     if (a.dropout.n_keys == 0) {
-        propagate(Propagate<T, I>{a.rows, a.dense, nullptr, nullptr, a.out, a.n_columns, a.width, 0});
+        propagate(Propagate<T, I>{a.rows, a.dense, nullptr, nullptr, a.out, a.n_columns, a.width,
+                                  T(0)});
     } else {
         share_rows(a.rows, a.width, FeatureRows<T, I>{a, is_far<T>(a.n_columns, a.width)});
     }

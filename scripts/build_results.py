@@ -1,0 +1,79 @@
+"""docs/results.md and the README's main table, made from docs/results.json.
+
+python scripts/build_results.py              from what is committed
+python scripts/build_results.py runs/paper   take over the results of a rerun first
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from graphconv.experiments.page import machine_text, markdown_table, sections_of, to_markdown
+from graphconv.files import replacing_file
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+BEGIN, END = "<!-- results -->", "<!-- /results -->"
+
+
+def take_over(folder: Path) -> None:
+    """Copy the results of a rerun, with the figures they show, to docs/."""
+    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    (DOCS / "figures").mkdir(parents=True, exist_ok=True)
+    for section in sections_of(results):
+        for figure in section.figures:
+            for suffix in (".png", ".svg"):
+                shutil.copyfile(folder / f"{figure.file}{suffix}", DOCS / f"{figure.file}{suffix}")
+            if figure.page:
+                shutil.copyfile(folder / figure.page, DOCS / figure.page)
+                moving = Path(figure.page).with_suffix(".gif")
+                shutil.copyfile(folder / moving, DOCS / moving)
+    shutil.copyfile(folder / "results.json", DOCS / "results.json")
+
+
+def readme_block(results: dict[str, Any]) -> str:
+    """The main table with a line on where it comes from; all the rest is in docs/results.md."""
+    by_name = {section.name: section for section in sections_of(results)}
+    if "table2" not in by_name:
+        raise SystemExit("docs/results.json must hold table2: run graphconv reproduce table2")
+    table = by_name["table2"].tables[0]
+    text = (
+        "Test accuracy in percent, ours and in brackets the paper's. "
+        f"{machine_text(results)} Runs, errors, times and all other tables and figures: "
+        "[docs/results.md](docs/results.md)."
+    )
+    return f"{BEGIN}\n\n{markdown_table(table)}\n\n{text}\n\n{END}"
+
+
+def replace_block(text: str, block: str) -> str:
+    """The text with what stands between the two marks, and the marks, replaced by the block."""
+    before, found, rest = text.partition(BEGIN)
+    _, ended, after = rest.partition(END)
+    if not found or not ended:
+        raise SystemExit(f"README.md must hold the marks {BEGIN} and {END}")
+    return before + block + after
+
+
+def write(path: Path, text: str) -> None:
+    with replacing_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    print(f"wrote {path.relative_to(ROOT)}")
+
+
+def main() -> None:
+    if len(sys.argv) > 1:
+        take_over(Path(sys.argv[1]))
+    results = json.loads((DOCS / "results.json").read_text(encoding="utf-8"))
+    note = "<!-- Made by `make results` from results.json: do not edit. -->\n\n"
+    write(DOCS / "results.md", note + to_markdown(results))
+    readme = ROOT / "README.md"
+    if readme.is_file():
+        write(readme, replace_block(readme.read_text(encoding="utf-8"), readme_block(results)))
+
+
+if __name__ == "__main__":
+    main()

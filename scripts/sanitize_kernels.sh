@@ -1,0 +1,44 @@
+#!/bin/sh
+# Runs the kernel tests on an extension built with the address and undefined-behaviour sanitizers,
+# then on one built with the thread sanitizer. Any finding fails the run.
+#
+# PYTHON is the interpreter to use; it must have numpy, scipy, nanobind, cmake, ninja, pytest and
+# hypothesis. CXX is the compiler, GCC by default, whose sanitizer libraries are preloaded.
+set -eu
+
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+compiler=${CXX:-g++}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+scripts=$("$python" -c 'import sysconfig; print(sysconfig.get_path("scripts"))')
+PATH="$scripts:$PATH"
+
+# check NAME FLAGS LIBRARY OPTIONS: builds with -fsanitize=FLAGS and tests with LIBRARY preloaded.
+check() {
+    echo "== $1 sanitizer"
+    cmake -G Ninja -S . -B "$work/$1" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+        -DGRAPHCONV_VARIANTS=avx2 -DCMAKE_CXX_COMPILER="$compiler" \
+        -DPython_EXECUTABLE="$(command -v "$python")" \
+        -DCMAKE_CXX_FLAGS="-fsanitize=$2 -fno-sanitize-recover=all -fno-omit-frame-pointer -O1" \
+        -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-g" >"$work/$1.log"
+    cmake --build "$work/$1" >>"$work/$1.log" 2>&1 || { cat "$work/$1.log"; exit 1; }
+    mkdir -p "$work/$1/package"
+    cp -r src/graphconv "$work/$1/package/"
+    rm -f "$work/$1/package/graphconv/"_native*.so
+    cp "$work/$1/"_native*.so "$work/$1/package/graphconv/"
+    # The tests' children inherit all this. The C++ library comes along so that the sanitizer finds
+    # what it intercepts there.
+    preload="$("$compiler" -print-file-name="$3") $("$compiler" -print-file-name=libstdc++.so.6)"
+    env "$4" LD_PRELOAD="$preload" \
+        PYTHONPATH="$work/$1/package" PYTHONDONTWRITEBYTECODE=1 \
+        "$python" -m pytest -q -p no:cacheprovider tests/test_kernels.py
+}
+
+# Of the undefined-behaviour checks, those of every pointer make the compiler take minutes; the
+# address sanitizer sees such accesses.
+undefined="address,undefined -fno-sanitize=null,vptr,object-size,alignment"
+# Python itself never frees some of its memory, so leaks are not looked for.
+check address "$undefined" libasan.so ASAN_OPTIONS=detect_leaks=0
+# Children of a process with threads are made on purpose.
+check thread thread libtsan.so TSAN_OPTIONS=die_after_fork=0:halt_on_error=1:exitcode=66

@@ -1,0 +1,94 @@
+"""What the figures were measured on, and how much memory is free."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from pathlib import Path
+from typing import Any
+
+from graphconv import __version__
+from graphconv.experiments.workers import n_cores
+from graphconv.kernels import native_missing
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def describe_machine() -> dict[str, Any]:
+    """Processor, cores, memory and versions; nothing that names the machine or its owner.
+
+    Examples
+    --------
+    >>> from graphconv.experiments.machine import describe_machine
+    >>> sorted(describe_machine())[:3]
+    ['cores', 'graphconv', 'kernels']
+    """
+    versions = {name: _version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}
+    total = _meminfo("MemTotal")
+    return {
+        "processor": _processor(),
+        "cores": n_cores(),
+        "memory_gb": None if total is None else round(min(total, _limit()) / 1e9, 1),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "graphconv": __version__,
+        "kernels": "in C++" if native_missing() is None else "in Python",
+        **versions,
+    }
+
+
+def free_memory() -> float:
+    """Bytes that can be taken without pushing anything out, as far as the system tells.
+
+    The least of what the machine has free and what a container still allows; infinite where
+    neither is known.
+    """
+    available = _meminfo("MemAvailable")
+    used = _number(_CGROUP / "memory.current")
+    if used is None:
+        used = _number(_CGROUP / "memory" / "memory.usage_in_bytes")
+    allowed = float("inf") if used is None else max(0.0, _limit() - used)
+    return min(float("inf") if available is None else available, allowed)
+
+
+def _limit() -> float:
+    for path in (_CGROUP / "memory.max", _CGROUP / "memory" / "memory.limit_in_bytes"):
+        number = _number(path)
+        if number is not None:
+            return number
+    return float("inf")
+
+
+def _number(path: Path) -> float | None:
+    try:
+        return float(path.read_text())
+    except (OSError, ValueError):  # no such file, or "max"
+        return None
+
+
+def _meminfo(name: str) -> float | None:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        if line.startswith(f"{name}:"):
+            return 1024 * float(line.split()[1])
+    return None
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return " ".join(line.split(":", 1)[1].split())
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "missing"

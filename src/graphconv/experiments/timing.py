@@ -1,0 +1,228 @@
+"""Figure 2: seconds an epoch on random graphs, from a thousand edges to the largest that fits."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from time import perf_counter
+
+import numpy as np
+
+from graphconv import kernels
+from graphconv.datasets import load_dataset
+from graphconv.experiments.machine import free_memory
+from graphconv.experiments.paper_figures import TIMING_EDGES
+from graphconv.experiments.runs import Record, RunLog, Series, record_of
+from graphconv.experiments.section import Figure, Request, Section, Table
+from graphconv.graph import Graph
+
+NAME = "timing"
+EDGES = (
+    1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000,
+    100_000_000,
+)  # fmt: skip
+N_HIDDEN = 32
+N_EPOCHS = 100
+# Fewer epochs where a hundred would take longer than this.
+MOST_SECONDS = 120.0
+# The peak of measuring 4 million edges was 402 bytes an edge, of 1 million 432: the graph, and of
+# 32 numbers a node each the first layer's weights, its activations and the gradients of both.
+BYTES_PER_EDGE = 450
+BYTES_AT_LEAST = 500e6  # the process itself
+SPARE = 0.9  # of the free memory, the rest is left to others
+
+
+def bytes_needed(n_edges: int) -> float:
+    """An estimate, on the safe side, of the memory that measuring a graph takes."""
+    return BYTES_AT_LEAST + BYTES_PER_EDGE * n_edges
+
+
+def measure_epochs(n_edges: int, n_epochs: int, memory: float) -> Record | None:
+    """Time epochs on a random graph, in a process of its own; None if memory runs out."""
+    _limit_memory(memory)
+    try:
+        return _measure(n_edges, n_epochs)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, MemoryError) or "memory" in str(error):
+            return None
+        raise
+
+
+def _measure(n_edges: int, n_epochs: int) -> Record:
+    import torch
+
+    from graphconv.batching import make_batch
+    from graphconv.model import GCN
+    from graphconv.propagation import Propagation
+    from graphconv.training import single_torch_thread
+
+    graph = load_dataset(f"random:{n_edges // 2}")
+    propagation = Propagation("renormalised", kernels=kernels.select())
+    model = GCN(graph.n_nodes, 1, propagation, hidden=(N_HIDDEN,), dropout=0.0)
+    batch = make_batch(graph, n_hops=model.n_hops)
+    labels = torch.from_numpy(graph.labels.copy())
+
+    def epoch() -> float:
+        started = perf_counter()
+        logits = model(batch)[:, 0]
+        loss = torch.nn.functional.cross_entropy(logits, labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        seconds = perf_counter() - started
+        model.zero_grad()
+        return seconds
+
+    with single_torch_thread():
+        epoch()  # the first touches all memory for the first time
+        once = epoch()
+        n_epochs = max(3, min(n_epochs, int(MOST_SECONDS / once)))
+        seconds = [epoch() for _ in range(n_epochs)]
+    return {"seconds": float(np.mean(seconds)), "epochs": n_epochs, "n_edges": graph.n_edges}
+
+
+def _limit_memory(memory: float) -> None:
+    """Let this process fail, rather than the machine, when it takes more than that."""
+    if sys.platform != "linux" or memory == float("inf"):
+        return
+    import resource
+
+    with open("/proc/self/statm") as file:
+        now = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (now + int(memory), resource.RLIM_INFINITY))
+
+
+def _series(n_edges: int, n_epochs: int) -> Series:
+    settings = {"n_hidden": N_HIDDEN, "n_epochs": n_epochs, "kernels": kernels.select().__name__}
+    return Series(NAME, f"random:{n_edges // 2}", "epoch", _no_task, settings, (0,))
+
+
+def _no_task(series: Series, graph: Graph) -> list[Record]:
+    raise NotImplementedError("epochs are measured one graph after the other, not among the runs")
+
+
+def _measured(request: Request, log: RunLog, n_edges: int) -> Record | None:
+    """The record of a graph, from the log or measured now; None if it does not fit in memory."""
+    series = _series(n_edges, request.n_runs(N_EPOCHS))
+    known = log.records(series)
+    if known:
+        return known[0]
+    memory = SPARE * free_memory()
+    if bytes_needed(n_edges) > memory:
+        return None
+    context = multiprocessing.get_context("spawn")
+    try:
+        with ProcessPoolExecutor(1, mp_context=context) as pool:
+            run = pool.submit(measure_epochs, n_edges, series.settings["n_epochs"], memory).result()
+    except BrokenProcessPool:
+        if bytes_needed(n_edges) < memory / 4:  # then it was not for want of memory
+            raise ChildProcessError("the process that measures the time of an epoch died") from None
+        return None  # killed by the system, which had less memory than it said
+    if run is None:
+        return None
+    record = record_of(series, {"seed": 0, **run})
+    log.append([record])
+    return record
+
+
+def section(request: Request, log: RunLog) -> Section:
+    """Measure, fit, draw."""
+    from graphconv.report.figures import draw_timing, save_figure
+
+    records: list[Record] = []
+    out_of_memory: int | None = None
+    for n_edges in request.timing_edges or EDGES:
+        record = _measured(request, log, n_edges)
+        if record is None:
+            out_of_memory = n_edges
+            break
+        records.append(record)
+        request.screen.note(f"timing: {n_edges:,} edges, {record['seconds']:.2g} s an epoch")
+    if not records:
+        raise MemoryError("not even the smallest random graph fits in memory")
+    edges = [record["n_edges"] for record in records]
+    seconds = [record["seconds"] for record in records]
+    slope, constant = fit_line(edges, seconds)
+    drawing = draw_timing(edges, seconds, slope, constant, out_of_memory, "this machine, CPU")
+    save_figure(drawing, request.output / "figures" / "timing")
+    return Section(
+        name=NAME,
+        title="Figure 2: time of an epoch",
+        text=_text(slope),
+        tables=(_table(records, out_of_memory),),
+        figures=(_FIGURE,),
+        notes=_notes(records, out_of_memory),
+        data={"records": records, "slope": slope, "constant": constant, "out": out_of_memory},
+    )
+
+
+def fit_line(edges: list[float], seconds: list[float]) -> tuple[float, float]:
+    """Slope and constant of log seconds over log edges, for the larger half of the graphs.
+
+    Small graphs take the time that calling the layers takes, whatever their size.
+
+    Examples
+    --------
+    >>> from graphconv.experiments.timing import fit_line
+    >>> slope, constant = fit_line([1e3, 1e4, 1e5, 1e6], [1, 1, 2, 20])
+    >>> round(slope, 3), round(constant, 3)
+    (1.0, -4.699)
+    """
+    first = len(edges) // 2 if len(edges) > 3 else 0
+    if len(edges) - first < 2:
+        return 1.0, float(np.log10(seconds[-1] / edges[-1]))
+    slope, constant = np.polyfit(np.log10(edges[first:]), np.log10(seconds[first:]), 1)
+    return float(slope), float(constant)
+
+
+def _text(slope: float) -> tuple[str, ...]:
+    low, high = TIMING_EDGES
+    return (
+        "Mean wall-clock seconds of one epoch (forward pass, cross-entropy, backward pass) on "
+        "random graphs with twice as many edges as nodes: hidden layer of 32 units, no features, "
+        "no dropout, no L2 penalty.",
+        f"The paper measures {low:,.0f} to {high:,.0f} edges on a 16-core Xeon E5-2640 v3 and on a "
+        "GTX Titan X, and shows the times in a plot only, so they are not repeated here. The line "
+        f"fitted to the larger half of our graphs has the slope {slope:.2f}: 1 would be time in "
+        "proportion to the edges.",
+    )
+
+
+_FIGURE = Figure(
+    "figures/timing",
+    "Seconds of an epoch against the size of the graph, both logarithmic.",
+    "Log-log line chart: seconds per epoch against edges, with a fitted straight line",
+)
+
+
+def _table(records: list[Record], out_of_memory: int | None) -> Table:
+    rows: list[tuple[str, ...]] = [
+        (
+            f"{record['n_edges']:,}",
+            f"{record['seconds']:.3g}",
+            str(record["epochs"]),
+            f"{record['n_edges'] / record['seconds'] / 1e6:.1f}",
+        )
+        for record in records
+    ]
+    if out_of_memory is not None:
+        rows.append((f"{out_of_memory:,}", "*", "-", "-"))
+    columns = ("edges", "seconds an epoch", "epochs", "million edges a second")
+    return Table("Random graphs, CPU", columns, tuple(rows))
+
+
+def _notes(records: list[Record], out_of_memory: int | None) -> tuple[str, ...]:
+    notes: list[str] = []
+    if out_of_memory is not None:
+        need = bytes_needed(out_of_memory) / 1e9
+        notes.append(f"* does not fit in the free memory: it would need about {need:.0f} GB.")
+    if any(record["epochs"] < N_EPOCHS for record in records):
+        notes.append(
+            f"Fewer than {N_EPOCHS} epochs: where these would take more than {MOST_SECONDS:.0f} "
+            "seconds, or where --runs asks for fewer."
+        )
+    import torch
+
+    gpu = "a GPU is there, but the" if torch.cuda.is_available() else "torch sees none, and the"
+    notes.append(f"No GPU series: {gpu} kernels run on the CPU.")
+    return tuple(notes)

@@ -1,0 +1,1 @@
+"""Figures and pages: the only modules that import matplotlib or plotly."""

@@ -1,0 +1,367 @@
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from graphconv import Graph, load_dataset
+from graphconv.baselines import BASELINES, make_estimator
+from graphconv.baselines.conjugate_gradients import solve_columns
+from graphconv.baselines.ica import independent_runs
+from graphconv.baselines.logistic import fit_logistic
+from graphconv.baselines.planetoid_network import PlanetoidNetwork
+from graphconv.baselines.selection import BestOnValidation
+from graphconv.baselines.semi_embedding import draw_pairs
+from graphconv.baselines.settings import CHOSEN, chosen_settings
+from graphconv.baselines.transductive import links_of
+from graphconv.baselines.walks import context_pairs, random_walks
+
+PATH = np.diag(np.ones(3), 1) + np.diag(np.ones(3), -1)  # 0 - 1 - 2 - 3
+
+
+def random_graph(n_nodes=30, n_classes=3, seed=0):
+    rng = np.random.default_rng(seed)
+    upper = np.triu(rng.random((n_nodes, n_nodes)) < 0.15, 1)
+    labels = np.arange(n_nodes) % n_classes
+    features = np.eye(n_classes)[labels] + rng.random((n_nodes, n_classes))
+    return Graph(upper + upper.T, features=features, labels=labels, train_index=range(12))
+
+
+def test_names_and_parameters():
+    for name in BASELINES:
+        assert make_estimator(name, random_state=3).random_state == 3
+    with pytest.raises(ValueError, match="did you mean 'deepwalk'"):
+        make_estimator("deep-walk")
+    with pytest.raises(ValueError, match="got depth"):
+        make_estimator("sgc", depth=3)
+
+
+def test_chosen_settings_are_those_of_known_methods_and_data_sets():
+    assert set(CHOSEN) <= set(BASELINES)
+    for name, by_dataset in CHOSEN.items():
+        assert set(by_dataset) <= {"citeseer", "cora", "pubmed", "nell"}
+        for dataset, settings in by_dataset.items():
+            parameters = make_estimator(name, dataset=dataset).get_params()
+            assert {key: parameters[key] for key in settings} == settings
+    assert chosen_settings("sgc", "a data set of one's own") == {}
+
+
+def test_parameters_take_precedence_over_chosen_settings():
+    assert make_estimator("sgc", dataset="cora", C=0.5).C == 0.5
+
+
+class TestLabelPropagation:
+    def fit(self, adjacency=PATH, labels=(0, -1, -1, 1), **params):
+        graph = Graph(adjacency, labels=np.array(labels))
+        return make_estimator("label-propagation", **params).fit(graph).predict_proba()
+
+    def test_harmonic_on_a_path(self):
+        expected = [[1, 0], [2 / 3, 1 / 3], [1 / 3, 2 / 3], [0, 1]]
+        np.testing.assert_allclose(self.fit(class_mass=False), expected, atol=1e-6)
+
+    def test_steps_on_a_path(self):
+        expected = [[1, 0], [1, 0], [0, 1], [0, 1]]
+        np.testing.assert_allclose(self.fit(class_mass=False, n_steps=1), expected)
+        many = self.fit(class_mass=False, n_steps=200)
+        np.testing.assert_allclose(many, self.fit(class_mass=False), atol=1e-6)
+
+    def test_self_loops_do_not_matter(self):
+        looped = self.fit(PATH + np.diag([0.0, 5.0, 0.0, 1.0]), n_steps=3)
+        np.testing.assert_allclose(looped, self.fit(n_steps=3))
+
+    def test_class_mass(self):
+        # Harmonic values of 0 - 1 - 2 with labels at 0 and 2 are 1/2; class 0 has two of three
+        # training nodes, the other one apart, so that its mass is 2.5 and that of class 1 is 1.5.
+        adjacency = np.zeros((4, 4))
+        adjacency[:3, :3] = PATH[:3, :3]
+        found = self.fit(adjacency, (0, -1, 1, 0))
+        shares = np.array([2 / 3 / 2.5, 1 / 3 / 1.5]) / 2
+        np.testing.assert_allclose(found[1], shares / shares.sum(), atol=1e-6)
+
+    def test_nodes_that_no_label_reaches_get_the_shares_of_classes(self):
+        adjacency = np.kron(np.eye(2), PATH)
+        labels = (0, 0, -1, 1, -1, -1, -1, -1)
+        for n_steps in (None, 10):
+            found = self.fit(adjacency, labels, n_steps=n_steps)
+            np.testing.assert_allclose(found[4:], [[2 / 3, 1 / 3]] * 4)
+
+    def test_stopping_too_early_warns(self):
+        with pytest.warns(ConvergenceWarning, match="1 iterations"):
+            self.fit(max_iterations=1)
+
+
+def test_conjugate_gradients_solve_every_column():
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((6, 6))
+    matrix, right = root @ root.T + np.eye(6), rng.standard_normal((6, 4))
+    right[:, 2] = 0
+    solution, converged = solve_columns(lambda columns: matrix @ columns, right, 1e-10, 100)
+    assert converged
+    np.testing.assert_allclose(solution, np.linalg.solve(matrix, right), atol=1e-8)
+
+
+class TestLogistic:
+    def test_two_classes_as_scikit_learn_has_them(self):
+        rng = np.random.default_rng(0)
+        columns, labels = rng.standard_normal((20, 3)), np.arange(20) % 2
+        expected = LogisticRegression(C=2.0, tol=1e-5).fit(columns, labels).predict_proba(columns)
+        found = fit_logistic(columns, labels, 2, 2.0).probabilities(columns)
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+
+    def test_class_without_rows_has_no_probability(self):
+        found = fit_logistic(np.eye(4), np.array([0, 1, 3, 3]), 5, 1.0).probabilities(np.eye(4))
+        assert (found[:, [2, 4]] == 0).all()
+        np.testing.assert_allclose(found.sum(axis=1), 1)
+
+    def test_more_columns_than_rows(self):
+        rng = np.random.default_rng(0)
+        columns, labels = sp.random_array((9, 40), density=0.3, rng=rng).tocsr(), np.arange(9) % 3
+        model = LogisticRegression(C=2.0, tol=1e-8, max_iter=1000).fit(columns, labels)
+        found = fit_logistic(columns, labels, 3, 2.0).probabilities(columns)
+        np.testing.assert_allclose(found, model.predict_proba(columns), atol=1e-4)
+
+    def test_rows_of_zeros_say_nothing(self):
+        found = fit_logistic(np.zeros((2, 5)), np.array([0, 1]), 2, 1.0)
+        np.testing.assert_allclose(found.probabilities(np.ones((1, 5))), [[0.5, 0.5]])
+
+    def test_strength_must_be_positive(self):
+        with pytest.raises(ValueError, match="C must be above 0"):
+            fit_logistic(np.eye(2), np.array([0, 1]), 2, 0.0)
+
+
+class TestSGC:
+    def test_no_hops_is_logistic_regression(self):
+        graph = random_graph()
+        found = make_estimator("sgc", n_hops=0, scaling="none").fit(graph).predict_proba()
+        train = graph.train_index
+        model = fit_logistic(graph.features[train], graph.labels[train], 3, 10.0)
+        np.testing.assert_allclose(found, model.probabilities(graph.features), atol=1e-6)
+
+    def test_two_hops_by_hand(self):
+        graph = random_graph()
+        looped = graph.adjacency.toarray() + np.eye(30)
+        scale = np.diag(looped.sum(axis=1) ** -0.5)
+        expected = np.linalg.matrix_power(scale @ looped @ scale, 2) @ graph.features
+        estimator = make_estimator("sgc", scaling="none").fit(graph)
+        np.testing.assert_allclose(estimator._propagate(graph), expected, rtol=1e-4)
+
+    def test_hops_must_be_a_number(self):
+        with pytest.raises(ValueError, match="n_hops"):
+            make_estimator("sgc", n_hops=-1).fit(random_graph())
+
+
+class TestManifold:
+    def test_without_smoothness_it_is_logistic_regression(self):
+        graph = random_graph()
+        train = graph.train_index
+        found = make_estimator(
+            "manifold", smoothness=0.0, weight_decay=0.1, scaling="none", tol=1e-8
+        ).fit(graph)
+        model = LogisticRegression(C=1 / (0.1 * 12), fit_intercept=False, tol=1e-8, max_iter=1000)
+        model.fit(graph.features[train], graph.labels[train])
+        expected = model.predict_proba(graph.features)
+        np.testing.assert_allclose(found.predict_proba(), expected, atol=1e-4)
+
+    def test_smoothness_brings_neighbours_together(self):
+        graph = random_graph()
+        left, right = graph.adjacency.nonzero()
+        gaps = []
+        for smoothness in (0.0, 1.0, 100.0):
+            found = make_estimator("manifold", smoothness=smoothness).fit(graph).predict_proba()
+            gaps.append(np.abs(found[left] - found[right]).mean())
+        assert gaps[0] > gaps[1] > gaps[2]
+
+    def test_stopping_too_early_warns(self):
+        with pytest.warns(ConvergenceWarning, match="2 iterations"):
+            make_estimator("manifold", max_iterations=2).fit(random_graph())
+
+    def test_negative_smoothness_is_refused(self):
+        with pytest.raises(ValueError, match="smoothness must be at least 0"):
+            make_estimator("manifold", smoothness=-1.0).fit(random_graph())
+
+
+class TestICA:
+    @pytest.mark.parametrize("aggregation", ["count", "proportion"])
+    def test_runs_give_what_one_node_after_the_other_gives(self, aggregation):
+        graph = random_graph()
+        estimator = make_estimator("ica", aggregation=aggregation, n_iterations=3, random_state=5)
+        found = estimator.fit(graph).predict()
+        assert np.array_equal(found, self.one_by_one(graph, estimator))
+
+    def one_by_one(self, graph, estimator):
+        features = estimator.scaler_.transform(graph.features)
+        links = estimator._links(graph).toarray()
+        labels = estimator.local_.logits(features).argmax(axis=1)
+        labels[graph.train_index] = graph.labels[graph.train_index]
+        rng = np.random.default_rng(5)
+        free = np.setdiff1d(np.arange(graph.n_nodes), graph.train_index)
+
+        def label(node):
+            both = np.concatenate([features[node], links[node] @ np.eye(3)[labels]])
+            return estimator.relational_.logits(both[None]).argmax()
+
+        for _ in range(3):
+            for node in rng.permutation(free):
+                labels[node] = label(node)
+        final = np.array([label(node) for node in range(graph.n_nodes)])
+        final[graph.train_index] = labels[graph.train_index]
+        return final
+
+    def test_runs_are_independent_and_in_order(self):
+        graph = random_graph()
+        rank = np.random.default_rng(0).permutation(30)
+        rank[:5] = -1
+        runs = independent_runs(graph.adjacency, rank)
+        assert sorted(np.concatenate(runs)) == list(range(5, 30))
+        place = np.full(30, -1)
+        for number, run in enumerate(runs):
+            place[run] = number
+            assert graph.adjacency[run][:, run].nnz == 0
+        left, right = graph.adjacency[5:, 5:].nonzero()
+        assert (
+            np.sign(place[5:][left] - place[5:][right]) == np.sign(rank[5:][left] - rank[5:][right])
+        ).all()
+
+    def test_unknown_aggregation_is_refused(self):
+        with pytest.raises(ValueError, match="aggregation must be"):
+            make_estimator("ica", aggregation="mode").fit(random_graph())
+
+
+class TestWalks:
+    def test_every_step_is_an_edge(self):
+        links = random_graph().adjacency
+        starts = np.flatnonzero(np.diff(links.indptr))
+        walks = random_walks(links, starts, 8, np.random.default_rng(0))
+        assert walks.shape == (len(starts), 9)
+        assert np.array_equal(walks[:, 0], starts)
+        assert (links.toarray()[walks[:, :-1], walks[:, 1:]] > 0).all()
+
+    def test_weights_are_chances(self):
+        star = sp.csr_array(np.array([[0, 1, 3, 0], [1, 0, 0, 0], [3, 0, 0, 0], [0, 0, 0, 0]]))
+        walks = random_walks(star, np.zeros(4000, dtype=int), 1, np.random.default_rng(0))
+        shares = np.bincount(walks[:, 1], minlength=4) / 4000
+        np.testing.assert_allclose(shares, [0, 0.25, 0.75, 0], atol=0.03)
+
+    def test_a_node_without_neighbours_keeps_its_walk(self):
+        empty = sp.csr_array((2, 2))
+        assert random_walks(empty, [0, 1], 2, np.random.default_rng(0)).tolist() == [
+            [0] * 3,
+            [1] * 3,
+        ]
+
+    def test_pairs_of_a_window_wider_than_the_walk(self):
+        nodes, contexts = context_pairs(np.array([[4, 5]]), window=9)
+        assert list(zip(nodes.tolist(), contexts.tolist(), strict=True)) == [(4, 5), (5, 4)]
+        assert len(context_pairs(np.array([[4]]), window=9)[0]) == 0
+
+
+class TestDeepWalk:
+    def test_embedding_rows_belong_to_nodes(self):
+        pytest.importorskip("gensim")
+        karate = load_dataset("karate")
+        estimator = make_estimator("deepwalk", dimension=8, n_passes=5, C=10.0, random_state=0)
+        estimator.fit(karate)
+        assert estimator.embedding_.shape == (34, 8)
+        unit = estimator.embedding_ / np.linalg.norm(estimator.embedding_, axis=1, keepdims=True)
+        likeness = unit @ unit.T
+        joined = karate.adjacency.toarray() > 0
+        assert likeness[joined].mean() > likeness[~joined & ~np.eye(34, dtype=bool)].mean()
+
+    def test_missing_gensim_is_one_line_that_names_the_extra(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "gensim.models", None)
+        with pytest.raises(ValueError, match=r"graphconv\[deepwalk\]"):
+            make_estimator("deepwalk").fit(load_dataset("karate"))
+
+
+def test_mlp_does_not_look_at_edges():
+    graph = random_graph()
+    alone = Graph(
+        sp.csr_array((30, 30)), graph.features, graph.labels, train_index=graph.train_index
+    )
+    first, second = (
+        make_estimator("mlp", max_epochs=20, random_state=0).fit(given).predict_proba()
+        for given in (graph, alone)
+    )
+    assert np.array_equal(first, second)
+    with pytest.raises(ValueError, match="propagation of an MLP"):
+        make_estimator("mlp", propagation="chebyshev").fit(graph)
+
+
+class TestSemiEmbedding:
+    def test_pairs(self):
+        links = random_graph().adjacency
+        left, right, others = draw_pairs(links, 200, np.random.default_rng(0))
+        dense = links.toarray()
+        assert (dense[left, right] > 0).all()
+        assert (dense[left, others] == 0).all()
+        assert (left != others).all()
+
+    def test_pairs_where_all_are_neighbours(self):
+        full = sp.csr_array(np.ones((3, 3)) - np.eye(3))
+        assert len(draw_pairs(full, 10, np.random.default_rng(0))[2]) == 10
+
+    @pytest.mark.parametrize("layer", ["hidden", "output"])
+    def test_neighbours_come_together(self, layer):
+        graph = random_graph()
+        left, right = graph.adjacency.nonzero()
+        gaps = []
+        for smoothness in (0.0, 3.0):
+            estimator = make_estimator(
+                "semi-embedding", layer=layer, smoothness=smoothness, max_epochs=40, random_state=0
+            )
+            found = estimator.fit(graph).predict_proba()
+            gaps.append(np.abs(found[left] - found[right]).mean())
+        assert gaps[1] < gaps[0]
+
+    def test_unknown_layer_is_refused(self):
+        with pytest.raises(ValueError, match="layer must be"):
+            make_estimator("semi-embedding", layer="first").fit(random_graph())
+
+
+class TestPlanetoid:
+    def test_context_loss_by_hand(self):
+        graph = random_graph()
+        network = PlanetoidNetwork(graph, 4, False, 0.0, torch.Generator().manual_seed(0))
+        rng = np.random.default_rng(0)
+        with torch.no_grad():
+            network.context.copy_(torch.from_numpy(rng.standard_normal((30, 4))))
+        nodes, contexts, noise = np.array([3, 3, 7]), np.array([5, 5, 1]), np.array([0, 9])
+        found = network.context_loss(graph, nodes, contexts, noise, n_negatives=4).item()
+        own, context = network.own_embedding.detach().numpy(), network.context.detach().numpy()
+
+        def cost(score):
+            return np.log1p(np.exp(-score))
+
+        costs = [
+            cost(own[i] @ context[j]) + 4 * np.mean([cost(-own[i] @ context[k]) for k in noise])
+            for i, j in zip(nodes, contexts, strict=True)
+        ]
+        assert found == pytest.approx(np.mean(costs), rel=1e-5)
+
+    def test_label_pairs_share_a_class(self):
+        graph = random_graph()
+        estimator = make_estimator("planetoid-t", n_label_pairs=50)
+        nodes, contexts = estimator._label_pairs(graph, np.random.default_rng(0))
+        assert np.array_equal(graph.labels[nodes], graph.labels[contexts])
+        assert set(nodes) | set(contexts) <= set(graph.train_index)
+
+
+def test_best_weights_on_validation_are_kept():
+    model = torch.nn.Linear(1, 2, bias=False)
+    best = BestOnValidation(model, torch.tensor([1]), patience=2)
+    asked = []
+    for logits in ([0.0, 1.0], [0.0, 2.0], [1.0, 0.0], [2.0, 0.0]):
+        with torch.no_grad():
+            model.weight.copy_(torch.tensor(logits)[:, None])
+        asked.append(best.check(lambda: model.weight.T.clone()))
+    assert asked == [False, False, False, True]
+    best.restore()
+    assert model.weight.flatten().tolist() == [0.0, 2.0]
+
+
+def test_links_of_a_directed_graph_go_both_ways_without_loops():
+    directed = Graph([[1, 2, 0], [0, 0, 0], [0, 1, 0]], directed=True)
+    assert links_of(directed).toarray().tolist() == [[0, 2, 0], [2, 0, 1], [0, 1, 0]]

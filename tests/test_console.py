@@ -1,0 +1,96 @@
+"""Tests of graphconv.console: tables, progress and JSON as they appear."""
+
+import io
+import json
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from graphconv.console import Screen, one_line, show_warnings_as_lines
+from graphconv.training import Epoch, Progress
+
+
+def test_table_puts_numbers_right_and_words_left(capsys):
+    lines = [["a", "1", "here"], ["long name", "1,234", "no"]]
+    Screen().table("Title", ["", "n", "where"], lines)
+    assert capsys.readouterr().out.splitlines() == [
+        "Title",
+        "                  n   where",
+        "  -------------------------",
+        "  a               1   here",
+        "  long name   1,234   no",
+    ]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def progress(epoch, validation):
+    figures = [np.array([value]) for value in (0.5, 0.75, 1.0, validation)]
+    return Progress(epoch, 30, 1, Epoch(*figures))
+
+
+def test_progress_on_a_terminal(monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    with Screen().training("training on cora", "choosing settings") as show:
+        show(progress(7, 0.812))
+    assert "training on cora" in screen.getvalue()
+    assert "epoch 7/30, loss 0.500, validation 81.2 %" in screen.getvalue()
+
+
+def test_progress_elsewhere_is_a_line_now_and_then(monkeypatch, capsys):
+    monkeypatch.setattr("graphconv.console.LINE_EVERY", 0.0)
+    with Screen().training("training on cora", "choosing settings") as show:
+        show(progress(7, float("nan")))
+    assert capsys.readouterr().err.splitlines() == [
+        "training on cora: choosing settings",
+        "training on cora: epoch 7/30, loss 0.500",
+    ]
+    with Screen(quiet=True).training("training on cora", "choosing settings") as show:
+        assert show is None
+    assert capsys.readouterr().err == ""
+
+
+def test_warnings_are_lines(monkeypatch, capsys):
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    show_warnings_as_lines()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("two\nlines", UserWarning, stacklevel=1)
+    assert capsys.readouterr().err == "warning: two lines\n"
+    assert one_line(" a\n b ") == "a b"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_results_are_json_or_a_table(capsys, as_json):
+    screen = Screen(as_json=as_json)
+    screen.result({"loss": float("inf"), "n": np.int64(3), "each": np.array([0.5, np.nan])})
+    screen.table("Title", ["a"], [["1"]])
+    out = capsys.readouterr().out
+    if as_json:
+        assert json.loads(out) == {"loss": None, "n": 3, "each": [0.5, None]}
+    else:
+        assert out.splitlines()[0] == "Title"
+
+
+def test_downloads_are_told_once_a_second_and_at_the_end(monkeypatch, capsys):
+    show = Screen().downloading()
+    for done in (0, 1_000_000, 2_000_000, 9_000_000):
+        show("downloading", done, 9_000_000)
+    assert capsys.readouterr().err.splitlines() == [
+        "downloading: 0.0 MB of 9.0 MB",
+        "downloading: 9.0 MB of 9.0 MB",
+    ]
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    show = Screen().downloading()
+    show("downloading", 0, 5_000_000)
+    show("downloading", 5_000_000, 5_000_000)
+    assert screen.getvalue().endswith("\r\033[Kdownloading: 5.0 MB of 5.0 MB\n")

@@ -1,0 +1,404 @@
+"""Tiny versions of all experiments, and what must hold of the log of runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphconv import load_dataset
+from graphconv.console import Screen
+from graphconv.experiments import depth, karate, random_splits, scoring, table2, table3, timing
+from graphconv.experiments.command import reproduce
+from graphconv.experiments.comparison import Cell, details, overview, reasons
+from graphconv.experiments.machine import describe_machine, free_memory
+from graphconv.experiments.page import to_html, to_markdown
+from graphconv.experiments.progress import RunProgress
+from graphconv.experiments.runs import Record, RunLog, Series, record_of
+from graphconv.experiments.section import Request
+from graphconv.experiments.summary import summarise
+from graphconv.experiments.workers import run_all
+from graphconv.graph import Graph
+
+QUIET = Screen(quiet=True)
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def request(folder: Path, **more: Any) -> Request:
+    few: dict[str, Any] = {"runs": 1, "max_epochs": 3, "n_workers": 1, "screen": QUIET}
+    return Request(folder, **{**few, **more})
+
+
+def count_seed(series: Series, graph: Graph) -> list[Record]:
+    """A task that costs nothing."""
+    return [{"seed": seed, "test_accuracy": 80.0 + seed, "seconds": 1.0} for seed in series.seeds]
+
+
+def fail(series: Series, graph: Graph) -> list[Record]:
+    raise RuntimeError("no luck")
+
+
+def make_series(task: Any = count_seed, seeds: int = 5, **more: Any) -> Series:
+    return Series("table2", "karate", "gcn", task, {"a": 1}, tuple(range(seeds)), **more)
+
+
+def lines_of(path: Path) -> list[Record]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+# The log
+
+
+def test_log_cuts_off_a_torn_last_line(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    series = make_series()
+    with RunLog(path) as log:
+        log.append(record_of(series, {"seed": seed, "test_accuracy": 1.0}) for seed in (0, 1))
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"fingerprint": "' + series.fingerprint.encode() + b'", "se')
+    with RunLog(path) as log:
+        assert log.missing(series) == [2, 3, 4]
+        log.append([record_of(series, {"seed": 2, "test_accuracy": 1.0})])
+    assert path.read_bytes().startswith(whole)
+    assert [line["seed"] for line in lines_of(path)] == [0, 1, 2]
+
+
+def test_log_names_a_damaged_line(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    path.write_text('{"fingerprint": "f", "seed": 0}\nrubbish\n')
+    with pytest.raises(ValueError, match=r"runs\.jsonl, line 2: must be a run"):
+        RunLog(path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks")
+def test_log_is_held_by_one_process(tmp_path: Path) -> None:
+    with RunLog(tmp_path / "runs.jsonl"), pytest.raises(ValueError, match="another is running"):
+        RunLog(tmp_path / "runs.jsonl")
+
+
+def test_fingerprint_tells_settings_apart_but_not_tables() -> None:
+    one = make_series()
+    assert make_series(seeds=2, chunk=2).fingerprint == one.fingerprint
+    assert (
+        Series("table3", "karate", "x", count_seed, {"a": 1}, (0,)).fingerprint == one.fingerprint
+    )
+    assert (
+        Series("table2", "karate", "gcn", count_seed, {"a": 2}, (0,)).fingerprint != one.fingerprint
+    )
+    assert (
+        Series("table2", "cora", "gcn", count_seed, {"a": 1}, (0,)).fingerprint != one.fingerprint
+    )
+    assert make_series(fail).fingerprint != one.fingerprint
+
+
+def test_runs_are_done_once_and_failures_do_not_stop_the_rest(tmp_path: Path) -> None:
+    progress = RunProgress(QUIET)
+    good, bad = make_series(chunk=2), make_series(fail)
+    with RunLog(tmp_path / "runs.jsonl") as log:
+        failed = run_all([bad, good, good], log, progress, n_workers=1)
+        assert failed == {bad.fingerprint: "RuntimeError: no luck"}
+        assert [run["seed"] for run in log.records(good)] == [0, 1, 2, 3, 4]
+        assert run_all([make_series(seeds=7)], log, progress, n_workers=1) == {}
+    assert [line["seed"] for line in lines_of(tmp_path / "runs.jsonl")] == list(range(7))
+
+
+def test_time_left_goes_by_cost() -> None:
+    progress = RunProgress(QUIET)
+    cheap, dear = make_series(cost=1.0), make_series(cost=9.0)
+    progress.start([cheap, dear])
+    assert progress.left() == "time left unknown"
+    progress._started -= 5
+    progress.advance(cheap)
+    assert progress.left() == "45 s left"
+
+
+# Interruptions
+
+
+def reproduce_process(folder: Path, *more: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "graphconv", "reproduce", "table3", "--dataset", "cora"]
+    command += ["--runs", "3", "--max-epochs", "25", "--output", str(folder), *more]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    return subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+
+
+def wait_for_lines(path: Path, n_lines: int) -> None:
+    for _ in range(600):
+        if path.exists() and path.read_bytes().count(b"\n") >= n_lines:
+            return
+        time.sleep(0.05)
+    pytest.fail(f"no {n_lines} lines in {path}")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+def test_killed_and_interrupted_runs_go_on_where_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    first = reproduce_process(tmp_path, "--workers", "2")
+    wait_for_lines(path, 3)
+    first.kill()
+    first.communicate()
+    survived = path.read_bytes()
+    second = reproduce_process(tmp_path, "--workers", "1")
+    wait_for_lines(path, survived.count(b"\n") + 3)
+    second.send_signal(signal.SIGINT)
+    _, errors = second.communicate(timeout=60)
+    assert second.returncode == 130
+    assert errors.decode().splitlines()[-1] == (
+        "graphconv: interrupted; the same command goes on from here"
+    )
+    before = path.read_bytes()
+    assert before.startswith(survived[: survived.rfind(b"\n") + 1])
+    third = reproduce_process(tmp_path, "--workers", "1", "--json")
+    printed, errors = third.communicate(timeout=120)
+    assert third.returncode == 0, errors.decode()
+    runs = lines_of(path)
+    assert path.read_bytes().startswith(before)
+    assert len(runs) == 3 * len(table3.TITLES)
+    assert len({(run["fingerprint"], run["seed"]) for run in runs}) == len(runs)
+    assert json.loads(printed) == json.loads((tmp_path / "results.json").read_text())
+
+
+# Arithmetic
+
+
+def test_summary_of_a_hand_made_log() -> None:
+    runs = [
+        {"test_accuracy": value, "validation_accuracy": 50.0, "seconds": seconds}
+        for value, seconds in ((80.0, 1.0), (81.0, 2.0), (82.0, 6.0))
+    ]
+    found = summarise(runs)
+    assert (found.mean, found.spread, found.n_runs, found.seconds) == (81.0, 1.0, 3, 3.0)
+    assert found.error == pytest.approx(1 / 3**0.5)
+    cells = [
+        Cell("cora", "gcn", "GCN", 81.5, found),
+        Cell("cora", "sgc", "SGC", None, summarise(runs[:1])),
+        Cell("cora", "ica", "ICA", 75.1, summarise([]), reason="RuntimeError: no luck"),
+    ]
+    (table,) = details(cells)
+    assert table.rows == (
+        ("GCN", "81.5", "81.0 ± 0.58", "-0.5", "3", "3.0"),
+        ("SGC", "-", "80.0", "-", "1", "1.0"),
+        ("ICA", "75.1", "failed", "-", "0", "-"),
+    )
+    assert overview("both", cells).rows == (
+        ("GCN", "81.0 (81.5)"), ("SGC", "80.0"), ("ICA", "- (75.1)"),
+    )  # fmt: skip
+    assert reasons(cells) == ("ICA on Cora: RuntimeError: no luck.",)
+
+
+def test_baselines_run_until_their_mean_is_sure(tmp_path: Path) -> None:
+    wanted = Request(tmp_path, datasets=("cora",), methods=("mlp", "sgc"), screen=QUIET)
+    mlp, sgc = table2.series(wanted)
+    assert (len(mlp.seeds), len(sgc.seeds)) == (10, 1)
+    with RunLog(tmp_path / "runs.jsonl") as log:
+        values = [54.0, 56.0] * 5  # standard deviation 1.054, so 13 runs bring the error below 0.3
+        for seed, value in enumerate(values):
+            log.append([record_of(mlp, {"seed": seed, "test_accuracy": value, "seconds": 1.0})])
+        log.append([record_of(sgc, {"seed": 0, "test_accuracy": 81.0, "seconds": 1.0})])
+        (further,) = table2.further_series(wanted, log)
+        assert further.method == "mlp"
+        assert len(further.seeds) == 13
+
+
+def test_planetoid_is_chosen_by_validation(tmp_path: Path) -> None:
+    wanted = Request(tmp_path, datasets=("cora",), screen=QUIET)
+    by_method = {one.method: one for one in table2.series(wanted)}
+    with RunLog(tmp_path / "runs.jsonl") as log:
+        for method, test, validation in (("planetoid-t", 75, 70), ("planetoid-i", 70, 72)):
+            run = {"seed": 0, "test_accuracy": test, "validation_accuracy": validation}
+            log.append([record_of(by_method[method], {**run, "seconds": 1.0})])
+        cells = table2.cells(wanted, log, {})
+    (star,) = [cell for cell in cells if cell.method == "planetoid"]
+    assert (star.ours.mean, star.paper) == (70.0, 75.7)
+
+
+def test_timing_fits_a_slope_and_knows_its_memory() -> None:
+    slope, constant = timing.fit_line([1e3, 1e4, 1e5, 1e6], [5e-4, 1e-3, 1e-2, 1e-1])
+    assert (slope, constant) == (pytest.approx(1), pytest.approx(-7))
+    assert timing.bytes_needed(10**7) == pytest.approx(5e9)
+    assert free_memory() > 0
+    assert describe_machine()["cores"] >= 1
+
+
+# Every experiment, end to end
+
+
+def test_tables_end_to_end(tmp_path: Path) -> None:
+    methods = ("gcn", "label-propagation", "ica", "random-splits", "first-order", "renormalised")
+    wanted = request(tmp_path, datasets=("cora",), methods=methods)
+    reproduce("table2", wanted)
+    results = reproduce("table3", wanted)
+    assert list(results["sections"]) == ["table2", "table3"]
+    cells = {cell["method"]: cell for cell in results["sections"]["table2"]["data"]["cells"]}
+    assert cells["gcn"]["n_runs"] == cells["ica"]["n_runs"] == 1
+    assert cells["random-splits"]["n_runs"] == 1
+    assert cells["label-propagation"]["mean"] > 60
+    assert cells["deepwalk"]["n_runs"] == 0
+    runs = lines_of(tmp_path / "runs.jsonl")
+    gcn = [run for run in runs if run["method"] == "gcn"]
+    assert [run["epochs"] for run in gcn] == [3]
+    # Table 3's renormalised row is table 2's GCN: not run again.
+    assert [run["method"] for run in runs if run["experiment"] == "table3"] == ["first-order"]
+    page = (tmp_path / "results.md").read_text()
+    assert "| method | paper | ours | difference | runs | seconds |" in page
+    assert "<table>" in (tmp_path / "results.html").read_text()
+
+
+def test_random_splits_are_averaged_by_split(tmp_path: Path) -> None:
+    wanted = request(tmp_path, datasets=("cora",), runs=2)
+    every = random_splits.series(wanted)
+    assert len(every) == 2
+    with RunLog(tmp_path / "runs.jsonl") as log:
+        for one, values in zip(every, ((80, 82), (84, 86)), strict=True):
+            for seed, value in enumerate(values):
+                run = {"seed": seed, "test_accuracy": value, "seconds": 1.0}
+                log.append([record_of(one, run)])
+        cell = random_splits.cell(wanted, log, "cora", {})
+    assert (cell.ours.mean, cell.ours.n_runs, cell.ours.error) == (83.0, 2, 2.0)
+
+
+def test_depth_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(depth, "MOST_LAYERS", 3)
+    results = reproduce("depth", request(tmp_path, datasets=("cora",), runs=2, max_epochs=2))
+    points = results["sections"]["depth"]["data"]["curves"]["cora"]
+    assert len(points) == 3 * 2 * 2
+    assert {point["n_folds"] for point in points} == {2}
+    # One or two layers have no hidden layers to connect, so both variants share their runs.
+    assert len(lines_of(tmp_path / "runs.jsonl")) == 2 * (1 + 1 + 2)
+    assert (tmp_path / "figures" / "depth.svg").stat().st_size > 1000
+
+
+def test_a_fold_trains_for_all_its_epochs() -> None:
+    series = Series(
+        "depth", "karate", "x", depth.run_fold,
+        {"gcn": Request(Path()).settings("paper", max_epochs=230, early_stopping="none"),
+         "n_folds": 5}, (1,),
+    )  # fmt: skip
+    (record,) = depth.run_fold(series, load_dataset("karate"))
+    assert record["epochs"] == 230
+    assert record["train_accuracy"] > record["test_accuracy"] / 2
+
+
+def test_timing_end_to_end(tmp_path: Path) -> None:
+    wanted = request(tmp_path, runs=3, timing_edges=(1000, 2000, 10**13))
+    section = reproduce("timing", wanted)["sections"]["timing"]
+    assert section["tables"][0]["rows"][-1] == ["10,000,000,000,000", "*", "-", "-"]
+    assert [record["epochs"] for record in section["data"]["records"]] == [3, 3]
+    before = (tmp_path / "runs.jsonl").read_bytes()
+    reproduce("timing", wanted)
+    assert (tmp_path / "runs.jsonl").read_bytes() == before
+
+
+def test_karate_end_to_end(tmp_path: Path) -> None:
+    from PIL import Image
+
+    section = reproduce("karate", request(tmp_path, runs=2, max_epochs=25))["sections"]["karate"]
+    assert [row[0] for row in section["tables"][0]["rows"]] == ["0", "25"]
+    folder = tmp_path / "figures"
+    with Image.open(folder / "karate.gif") as moving:
+        assert moving.n_frames > 9
+    page = (folder / "karate.html").read_text()
+    assert "/*DATA*/" not in page
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+    with Image.open(folder / "karate-evolution.png") as picture:
+        assert picture.width > 400
+
+
+def test_karate_models_learn_side_by_side_as_they_would_alone() -> None:
+    club = load_dataset("karate")
+    both = karate.train_embeddings(club, range(2), 5)
+    alone = karate.train_embeddings(club, range(1, 2), 5)
+    np.testing.assert_allclose(both.positions[:, 1], alone.positions[:, 0], atol=1e-6)
+    assert both.positions.shape == (6, 2, 34, 2)
+    assert np.abs(both.positions).max() < 1
+
+
+def test_tsne_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn import manifold
+
+    class Fast:
+        def __init__(self, **options: Any) -> None:
+            assert options["random_state"] == 0
+
+        def fit_transform(self, hidden: Any) -> Any:
+            return hidden[:, :2]
+
+    monkeypatch.setattr(manifold, "TSNE", Fast)
+    reproduce("tsne", request(tmp_path))
+    assert (tmp_path / "figures" / "tsne.png").stat().st_size > 1000
+
+
+def test_tune_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("optuna")
+    from graphconv.experiments import tune
+
+    monkeypatch.setattr(tune, "N_SEEDS", 2)
+    reproduce("tune", request(tmp_path, runs=2, max_epochs=2))
+    section = reproduce("tune", request(tmp_path, runs=3, max_epochs=2))["sections"]["tune"]
+    trials = section["data"]["trials"]
+    assert len(trials) == 3
+    assert {name: trials[0][name] for name in ("dropout", "hidden")} == {
+        "dropout": 0.5,
+        "hidden": 16,
+    }
+
+
+def test_tune_without_optuna_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ValueError, match=r"pip install 'graphconv\[tune\]'"):
+        reproduce("tune", request(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("what", "more", "message"),
+    [
+        ("table9", {}, "experiment must be one of all, table2"),
+        ("table2", {"datasets": ("mnist",)}, "--dataset must be one of"),
+        ("table2", {"methods": ("svm",)}, "--method must be one of"),
+        ("table2", {"runs": 0}, "--runs must be at least 1"),
+    ],
+)
+def test_wrong_requests_are_refused(
+    tmp_path: Path, what: str, more: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        reproduce(what, request(tmp_path, **more))
+
+
+def test_a_missing_data_set_leaves_a_row_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GRAPHCONV_DATA", raising=False)
+    wanted = request(tmp_path, datasets=("nell",), methods=("gcn",))
+    section = reproduce("table2", wanted)["sections"]["table2"]
+    assert any("nell needs a folder" in note for note in section["notes"])
+    assert scoring.SECONDS["nell"] > 0
+
+
+def test_results_become_documents(tmp_path: Path) -> None:
+    spec = importlib.util.spec_from_file_location("build", ROOT / "scripts" / "build_results.py")
+    assert spec is not None
+    assert spec.loader is not None
+    build = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build)
+    results = reproduce("table2", request(tmp_path, datasets=("cora",), methods=("gcn",)))
+    block = build.readme_block(results)
+    text = build.replace_block("before\n<!-- results -->old<!-- /results -->\nafter\n", block)
+    assert text.startswith("before\n<!-- results -->\n\n| method | Cora |")
+    assert text.endswith("<!-- /results -->\nafter\n")
+    assert "old" not in text
+    assert to_markdown(results).startswith("# The paper, rerun")
+    assert to_html(results).startswith("<!doctype html>")
