@@ -73,7 +73,7 @@ public:
                 entry += 64;
                 if (entry >= end) return;
                 counter += 16 * kGolden;
-                kept = kept_bits(counter, threshold, end - entry < 64 ? end - entry : 64);
+                kept = next_kept_bits(counter, threshold, end - entry);
             }
         }
         GRAPHCONV_INLINE bool more() const { return Drop ? kept != 0 : entry < end; }

@@ -116,5 +116,11 @@ GRAPHCONV_INLINE std::uint64_t kept_bits(std::uint64_t counter, std::uint32_t th
 
 #endif
 
+// The same out of line, for the few rows that need it: the kernels are smaller without.
+GRAPHCONV_NOINLINE inline std::uint64_t next_kept_bits(std::uint64_t counter,
+                                                      std::uint32_t threshold, std::int64_t n) {
+    return kept_bits(counter, threshold, n < 64 ? n : 64);
+}
+
 }  // namespace GRAPHCONV_VARIANT
 }  // namespace graphconv

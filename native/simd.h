@@ -13,10 +13,12 @@
 #if defined(__GNUC__)
 #define GRAPHCONV_INLINE inline __attribute__((always_inline))
 #define GRAPHCONV_LAMBDA __attribute__((always_inline))
+#define GRAPHCONV_NOINLINE __attribute__((noinline))
 #define GRAPHCONV_PREFETCH(address) __builtin_prefetch(address)
 #else
 #define GRAPHCONV_INLINE inline
 #define GRAPHCONV_LAMBDA
+#define GRAPHCONV_NOINLINE
 #define GRAPHCONV_PREFETCH(address) static_cast<void>(address)
 #endif
 

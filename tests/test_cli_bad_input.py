@@ -77,7 +77,7 @@ REQUESTS = {
     "train karate --propagation rewired": "--propagation must be one of 'renormalised'",
     "train karate --preset best": "--preset must be one of 'robust', 'paper'",
     "train karate --hidden wide": "--hidden must be numbers separated by commas, got 'wide'",
-    "train karate --hidden -3": "--hidden must be widths of at least 1",
+    "train karate --hidden -3": "--hidden must be whole widths of at least 1",
     "train karate --dropout 1": "--dropout must be at least 0 and below 1, got 1.0",
     "train karate --dropout 0.1,0.2,0.3": "--dropout must be one rate, or one for each of 2 layers",
     "train karate --max-epochs 0": "--max-epochs must be above 0, got 0",

@@ -201,7 +201,7 @@ def test_bad_input_is_one_clear_line(arguments, message):
     ("parameters", "message"),
     [
         ({"preset": "papr"}, "preset must be one of 'robust', 'paper'"),
-        ({"hidden": (0,)}, "hidden must be widths of at least 1"),
+        ({"hidden": (0,)}, "hidden must be whole widths of at least 1"),
         ({"dropout": 1.0}, "dropout must be at least 0 and below 1"),
         ({"dropout": (0.1, 0.2, 0.3)}, "one for each of 2 layers, got 3"),
         ({"propagation": "renormalized"}, "propagation must be one of 'renormalised'"),

@@ -96,7 +96,8 @@ def make_batch(
     (array([3, 2, 1]), (1, 2, 3))
     """
     adjacency = graph.adjacency
-    degree = np.asarray(adjacency.sum(axis=1, dtype=np.float64)).ravel()
+    # scipy would add float32 weights up in float32, whatever dtype it is asked for.
+    degree = adjacency.astype(np.float64) @ np.ones(graph.n_nodes)
     features = graph.features if features is None else features
     if targets is None:
         rows: IntArray = np.arange(graph.n_nodes)

@@ -70,7 +70,7 @@ class GraphConvolution(nn.Module):
 
     def _propagate(self, projected: Tensor, batch: Batch, hop: int) -> Tensor:
         out = cast(Tensor, self.propagation(projected, batch, hop))
-        return out if self.bias is None else out + self.bias.view(-1)
+        return out if self.bias is None else cast(Tensor, _AddBias.apply(out, self.bias))
 
     def _project(self, hidden: Tensor) -> Tensor:
         n_in, n_terms, n_replicas, n_out = self.weight.shape
@@ -88,8 +88,6 @@ class GraphConvolution(nn.Module):
         if dropout is not None:
             dropout = Dropout(dropout.keys * self.propagation.n_terms, dropout.threshold)
         if isinstance(features, np.ndarray):
-            if dropout is None:
-                return torch.from_numpy(features[:n_rows]) @ weight
             return self._project_dropped(kernels, features[:n_rows], batch, dropout)
         if features is None:
             if dropout is None:
@@ -101,13 +99,16 @@ class GraphConvolution(nn.Module):
         )
 
     def _project_dropped(
-        self, kernels: ModuleType, features: Array, batch: Batch, dropout: Dropout
+        self, kernels: ModuleType, features: Array, batch: Batch, dropout: Dropout | None
     ) -> Tensor:
         row_ids = batch.rows[: len(features)]
         products = []  # each (n_rows, n_terms, n_out)
         for replica in range(self.n_replicas):
-            own = Dropout((dropout.keys[replica],), dropout.threshold)
-            dropped = torch.from_numpy(kernels.dropout_dense(features, own, row_ids))
+            own = features
+            if dropout is not None:
+                key = Dropout((dropout.keys[replica],), dropout.threshold)
+                own = kernels.dropout_dense(features, key, row_ids)
+            dropped = torch.from_numpy(own)
             own_weight = self.weight[:, :, replica].reshape(dropped.shape[1], -1)
             products.append((dropped @ own_weight).view(len(features), self.weight.shape[1], -1))
         return torch.stack(products, dim=2).reshape(len(features), -1)
@@ -216,6 +217,20 @@ class GCN(nn.Module):
         if epoch is None or threshold == 65536:
             return None
         return Dropout(tuple(hash_key(seed, epoch, depth) for seed in self.seeds), threshold)
+
+
+class _AddBias(torch.autograd.Function):
+    """x + bias, whose gradient is summed replica by replica, as each would do alone."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, bias: Tensor) -> Tensor:
+        ctx.n_replicas = bias.shape[0]
+        return x + bias.view(-1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        blocks = gradients[0].view(gradients[0].shape[0], ctx.n_replicas, -1)
+        return gradients[0], torch.stack([own.contiguous().sum(0) for own in blocks.unbind(1)])
 
 
 class _FeatureProduct(torch.autograd.Function):

@@ -177,8 +177,10 @@ class Propagation(nn.Module):
         )
 
     def _make_scales(self, batch: Batch, self_weight: float) -> tuple[Array, Array | None]:
+        # Degrees below the smallest normal number have an inverse that overflows: no neighbours.
+        smallest = np.finfo(batch.degree.dtype).tiny
         total = batch.degree + batch.degree.dtype.type(self_weight)
-        inverse = np.divide(1, total, out=np.zeros_like(total), where=total > 0)
+        inverse = np.divide(1, total, out=np.zeros_like(total), where=total > smallest)
         root = None if self.directed else np.sqrt(inverse)
         scales = (inverse, None) if root is None else (root, root)
         self._scales[batch] = scales
@@ -187,18 +189,25 @@ class Propagation(nn.Module):
     def _renormalised_learned(self, x: Tensor, batch: Batch, n_out: int) -> Tensor:
         # The scales depend on lambda here, so torch applies them and follows their gradient.
         assert self.raw_self_loop_weight is not None
-        weight = nn.functional.softplus(self.raw_self_loop_weight)  # (n_replicas,)
-        degree = torch.from_numpy(batch.degree).to(x.dtype)
-        total = degree[: x.shape[0], None] + weight  # (n_rows, n_replicas)
-        power = -1.0 if self.directed else -0.5
-        scale = total.pow(power).unsqueeze(2)
-        blocks = x.view(x.shape[0], self.n_replicas, -1)
-        scaled = blocks if self.directed else scale * blocks
+        # One replica at a time, so that each sums its gradient in the order it would alone.
+        weights = nn.functional.softplus(self.raw_self_loop_weight).unbind()
+        degree = torch.from_numpy(batch.degree).to(x.dtype)[: x.shape[0], None]
+        scales = [(degree + weight).pow(-1.0 if self.directed else -0.5) for weight in weights]
+        blocks = x.view(x.shape[0], self.n_replicas, -1).unbind(1)
+        scaled = [
+            block.contiguous() if self.directed else scale * block.contiguous()
+            for scale, block in zip(scales, blocks, strict=True)
+        ]
         summed = _NeighbourSum.apply(
-            scaled.reshape(x.shape), self.kernels, batch, n_out, None, None, 0.0
+            torch.cat(scaled, dim=1), self.kernels, batch, n_out, None, None, 0.0
         ).view(n_out, self.n_replicas, -1)
-        mixed = summed + weight[:, None] * scaled[:n_out]
-        return cast(Tensor, (scale[:n_out] * mixed).reshape(n_out, -1))
+        mixed = [
+            scale[:n_out] * (own.contiguous() + weight * block[:n_out])
+            for scale, own, weight, block in zip(
+                scales, summed.unbind(1), weights, scaled, strict=True
+            )
+        ]
+        return torch.cat(mixed, dim=1)
 
 
 class _NeighbourSum(torch.autograd.Function):

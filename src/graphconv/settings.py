@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
+
+import numpy as np
 
 from graphconv.scaling import SCALINGS
 
@@ -77,10 +80,13 @@ class Settings:
     class_weight: Literal["balanced"] | tuple[tuple[Any, float], ...] | None = None
 
     def __post_init__(self) -> None:
-        hidden = (self.hidden,) if isinstance(self.hidden, int) else tuple(self.hidden)
-        object.__setattr__(self, "hidden", tuple(int(width) for width in hidden))
-        if isinstance(self.dropout, Sequence):
-            object.__setattr__(self, "dropout", tuple(float(rate) for rate in self.dropout))
+        # Sequences become tuples; what is neither is left for the checks to refuse.
+        if _is_number(self.hidden):
+            object.__setattr__(self, "hidden", (self.hidden,))
+        for name in ("hidden", "dropout"):
+            value = getattr(self, name)
+            if isinstance(value, Sequence) and not isinstance(value, str):
+                object.__setattr__(self, name, tuple(value))
         for name, allowed in (
             ("propagation", RULES),
             ("activation", ACTIVATIONS),
@@ -96,50 +102,53 @@ class Settings:
 
     def _check_numbers(self) -> None:
         rates = self.dropout if isinstance(self.dropout, tuple) else (self.dropout,)
-        if isinstance(self.dropout, tuple) and len(rates) != len(self.hidden) + 1:
-            raise ValueError(
-                f"dropout must be one rate, or one for each of {len(self.hidden) + 1} layers, "
-                f"got {len(rates)}"
-            )
-        positive = {"learning_rate", "max_epochs", "patience"}
-        checks = [
-            ("hidden", all(width >= 1 for width in self.hidden), "widths of at least 1"),
-            ("dropout", all(0 <= rate < 1 for rate in rates), "at least 0 and below 1"),
-            ("weight_decay", 0 <= self.weight_decay < float("inf"), "at least 0"),
-            ("chebyshev_order", self.chebyshev_order >= 0, "at least 0"),
-            (
-                "lambda_max",
-                self.lambda_max == "true" or _above_zero(self.lambda_max),
+        widths = self.hidden if isinstance(self.hidden, tuple) else (None,)
+        demands: dict[str, tuple[bool, str]] = {
+            "hidden": (all(_is_whole(w, 1) for w in widths), "whole widths of at least 1"),
+            "dropout": (all(_is_number(r) and 0 <= r < 1 for r in rates), "at least 0 and below 1"),
+            "weight_decay": (_is_number(self.weight_decay, 0), "at least 0"),
+            "chebyshev_order": (_is_whole(self.chebyshev_order, 0), "a whole number, at least 0"),
+            "max_epochs": (_is_whole(self.max_epochs, 1), "a whole number above 0"),
+            "patience": (_is_whole(self.patience, 1), "a whole number above 0"),
+            "learning_rate": (
+                _is_number(self.learning_rate, 0) and self.learning_rate > 0,
+                "above 0",
+            ),
+            "lambda_max": (
+                self.lambda_max == "true"
+                or (_is_number(self.lambda_max, 0) and self.lambda_max > 0),
                 "'true' or above 0",
             ),
-            (
-                "self_loop_weight",
-                self.self_loop_weight == "learn" or _above_zero(self.self_loop_weight, True),
+            "self_loop_weight": (
+                self.self_loop_weight == "learn" or _is_number(self.self_loop_weight, 0),
                 "'learn' or at least 0",
             ),
-            *((name, _above_zero(getattr(self, name)), "above 0") for name in sorted(positive)),
-        ]
+        }
+        for name, (holds, demand) in demands.items():
+            if not holds:
+                raise ValueError(f"{name} must be {demand}, got {getattr(self, name)!r}")
+        if isinstance(self.dropout, tuple) and len(rates) != len(widths) + 1:
+            raise ValueError(
+                f"dropout must be one rate, or one for each of {len(widths) + 1} layers, "
+                f"got {len(rates)}"
+            )
         if self.self_loop_weight != 1 and self.propagation != "renormalised":
             raise ValueError(
                 "self_loop_weight must be 1 unless propagation is 'renormalised', "
                 f"got {self.self_loop_weight!r} with {self.propagation!r}"
             )
-        for name, holds, demand in checks:
-            if not holds:
-                raise ValueError(f"{name} must be {demand}, got {getattr(self, name)!r}")
 
     def _check_class_weight(self) -> None:
-        given = self.class_weight
+        given: Any = self.class_weight
         if given is None or given == "balanced":
             return
-        if isinstance(given, str):
-            raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {given!r}")
         # Pairs rather than a dict, so that settings can be compared, hashed and frozen.
-        pairs = given.items() if isinstance(given, dict) else given
-        pairs = tuple((name, float(weight)) for name, weight in pairs)
-        if not all(_above_zero(weight, True) for _, weight in pairs):
-            raise ValueError(f"class_weight must hold weights of at least 0, got {dict(pairs)}")
-        object.__setattr__(self, "class_weight", pairs)
+        pairs = tuple(given.items()) if isinstance(given, dict) else given
+        if not isinstance(pairs, Sequence) or isinstance(pairs, str):
+            raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {given!r}")
+        if not all(len(pair) == 2 and _is_number(pair[1], 0) for pair in pairs):
+            raise ValueError(f"class_weight must hold weights of at least 0, got {given!r}")
+        object.__setattr__(self, "class_weight", tuple((name, float(w)) for name, w in pairs))
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -153,10 +162,13 @@ class Settings:
         return cls(**values)
 
 
-def _above_zero(value: object, or_zero: bool = False) -> bool:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return False
-    return (value >= 0 if or_zero else value > 0) and value < float("inf")
+def _is_number(value: object, least: float = -math.inf) -> bool:
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return bool(is_number and math.isfinite(value) and value >= least)  # type: ignore[arg-type, operator]
+
+
+def _is_whole(value: object, least: int) -> bool:
+    return isinstance(value, int | np.integer) and _is_number(value, least)
 
 
 ROBUST = Settings()

@@ -1,6 +1,7 @@
 """The hyper-parameters of the baselines."""
 
 from __future__ import annotations
+
 from typing import Any
 
 CHOSEN: dict[str, dict[str, dict[str, Any]]] = {}

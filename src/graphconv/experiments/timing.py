@@ -23,6 +23,7 @@ EDGES = (
     1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000,
     100_000_000,
 )  # fmt: skip
+QUICK_LOOK = 1_000_000
 N_HIDDEN = 32
 N_EPOCHS = 100
 # Fewer epochs where a hundred would take longer than this.
@@ -131,7 +132,7 @@ def section(request: Request, log: RunLog) -> Section:
 
     records: list[Record] = []
     out_of_memory: int | None = None
-    for n_edges in request.timing_edges or EDGES:
+    for n_edges in _sizes(request):
         record = _measured(request, log, n_edges)
         if record is None:
             out_of_memory = n_edges
@@ -154,6 +155,13 @@ def section(request: Request, log: RunLog) -> Section:
         notes=_notes(records, out_of_memory),
         data={"records": records, "slope": slope, "constant": constant, "out": out_of_memory},
     )
+
+
+def _sizes(request: Request) -> tuple[int, ...]:
+    if request.timing_edges:
+        return request.timing_edges
+    # A quick look stops at a million edges, before graphs that take minutes to make.
+    return EDGES if request.runs is None else tuple(n for n in EDGES if n <= QUICK_LOOK)
 
 
 def fit_line(edges: list[float], seconds: list[float]) -> tuple[float, float]:
