@@ -61,20 +61,28 @@ public:
         std::int64_t entry, end;
         std::uint64_t kept, counter;  // mask of the 64 entries at `entry`, and its hash argument
 
-        // Calls take(entry) for all that are left.
+        // Calls take(entry) for what the mask has left, or for all entries if none is dropped.
+        template <class Take>
+        GRAPHCONV_INLINE void take_mask(Take take) {
+            if (Drop) {
+                for (; kept; kept &= kept - 1) take(entry + lowest_bit(kept));
+            } else {
+                for (; entry < end; ++entry) take(entry);
+            }
+        }
+        // On to the next 64 entries; false if there are none.
+        GRAPHCONV_INLINE bool advance(std::uint32_t threshold) {
+            entry += 64;
+            if (!Drop || entry >= end) return false;
+            counter += 16 * kGolden;
+            kept = next_kept_bits(counter, threshold, end - entry);
+            return true;
+        }
         template <class Take>
         GRAPHCONV_INLINE void finish(std::uint32_t threshold, Take take) {
-            if (!Drop) {
-                for (; entry < end; ++entry) take(entry);
-                return;
-            }
-            for (;;) {
-                for (; kept; kept &= kept - 1) take(entry + lowest_bit(kept));
-                entry += 64;
-                if (entry >= end) return;
-                counter += 16 * kGolden;
-                kept = next_kept_bits(counter, threshold, end - entry);
-            }
+            do {
+                take_mask(take);
+            } while (advance(threshold));
         }
         GRAPHCONV_INLINE bool more() const { return Drop ? kept != 0 : entry < end; }
         GRAPHCONV_INLINE std::int64_t next() {

@@ -67,20 +67,24 @@ struct FeatureScatter {
         const I* indices = a.rows.indices;
         const T* values = a.rows.values;
         const std::uint32_t threshold = a.dropout.threshold;
+        const T scale = Drop ? T(65536.0 / threshold) : T(1);
         const T* dense = a.dense + first_row * width + column;
         T* to = out + column;
         for (std::int64_t k = 0; k < block.n; ++k) {
-            Tile source;
-            source.load(dense + k * width, last);
-            if (Drop) source.scale(T(65536.0 / threshold));
-            block.template walk<Drop>(k).finish(threshold, [&](std::int64_t e) GRAPHCONV_LAMBDA {
-                T* target = to + indices[e] * width;
-                Tile sum, term = source;
-                sum.load(target, last);
-                if (values != nullptr) term.scale(values[e]);
-                sum.add(term);
-                sum.store(target, last);
-            });
+            auto walk = block.template walk<Drop>(k);
+            do {
+                Tile source;  // loaded anew for every 64 entries: it need not outlive the hashing
+                source.load(dense + k * width, last);
+                if (Drop) source.scale(scale);
+                walk.take_mask([&](std::int64_t e) GRAPHCONV_LAMBDA {
+                    T* target = to + indices[e] * width;
+                    Tile sum, term = source;
+                    sum.load(target, last);
+                    if (values != nullptr) term.scale(values[e]);
+                    sum.add(term);
+                    sum.store(target, last);
+                });
+            } while (walk.advance(threshold));
         }
     }
 };

@@ -29,7 +29,9 @@ from graphconv.settings import Settings
 
 
 # scikit-learn's wrapping of transform's output would make its X obligatory.
-class GCNClassifier(ClassifierMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class GCNClassifier(  # type: ignore[call-arg]
+    ClassifierMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
+):
     """Semi-supervised node classifier: a graph convolutional network.
 
     Every hyper-parameter that is None takes the value of the preset; see `graphconv.Settings` for
