@@ -10,11 +10,12 @@
 namespace graphconv {
 namespace GRAPHCONV_VARIANT {
 
-// Handing work to a sleeping thread costs 5 to 20 microseconds, so a call with less work than this
-// stays on the calling thread. In element operations, of which a core does a few in a nanosecond.
-constexpr std::int64_t kWorthThreads = 400000;
+// Handing work to a sleeping thread costs 5 to 20 microseconds, so a call with less work than this,
+// about 100 microseconds, stays on the calling thread. In multiply-adds, of which a core does some
+// 15 in a nanosecond.
+constexpr std::int64_t kWorthThreads = 1500000;
 // Small enough that a helper which loses its core holds up little, and enough of them to share.
-constexpr std::int64_t kChunkWork = 100000;
+constexpr std::int64_t kChunkWork = 250000;
 constexpr int kMaxChunks = 256;
 
 // Consecutive rows of about equal work each.

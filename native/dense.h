@@ -131,7 +131,7 @@ struct DropoutRows {
 template <class T>
 void dropout_dense(const DropoutDense<T>& a) {
     const DropoutRows<T> body{a};
-    const std::int64_t work = a.n_rows * a.width;
+    const std::int64_t work = a.n_rows * a.width * 8;  // a hash costs that much
     if (threads() == 1 || work < kWorthThreads) {
         body(0, a.n_rows);
         return;

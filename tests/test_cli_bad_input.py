@@ -80,7 +80,7 @@ REQUESTS = {
     "train karate --hidden -3": "--hidden must be whole widths of at least 1",
     "train karate --dropout 1": "--dropout must be at least 0 and below 1, got 1.0",
     "train karate --dropout 0.1,0.2,0.3": "--dropout must be one rate, or one for each of 2 layers",
-    "train karate --max-epochs 0": "--max-epochs must be above 0, got 0",
+    "train karate --max-epochs 0": "--max-epochs must be a whole number above 0",
     "train karate --max-epochs many": "'--max-epochs'",
     "train karate --learning-rate nan": "--learning-rate must be above 0, got nan",
     "train karate --self-loop-weight much": "--self-loop-weight must be a number or 'learn'",

@@ -390,8 +390,8 @@ def big_results(native: ModuleType) -> dict[str, Array]:
     """Every kernel, and every way of sharing its work, on enough work for several threads."""
     rng = np.random.default_rng(0)
     one, many = Dropout((KEY,), HALF), Dropout(tuple(range(5)), 50000)
-    tall, _ = make_rows(3000, 60, density=0.2, seed=1)  # many entries to a column
-    wide, _ = make_rows(2000, 3000, density=0.008, seed=2)  # few
+    tall, _ = make_rows(6000, 60, density=0.4, seed=1)  # many entries to a column
+    wide, _ = make_rows(3000, 3000, density=0.015, seed=2)  # few
     results = {}
     for name, rows, n_columns in (("tall", tall, 60), ("wide", wide, 3000)):
         n_rows = len(rows.begin)
@@ -512,7 +512,7 @@ def test_threads_must_be_positive(native: ModuleType) -> None:
 
 
 def big_product(native: ModuleType) -> tuple[Csr, Array, Array]:
-    rows, _ = make_rows(3000, 60, density=0.5, seed=1)
+    rows, _ = make_rows(4000, 60, density=0.7, seed=1)
     weight = np.random.default_rng(0).standard_normal((60, 16)).astype(np.float32)
     return rows, weight, native.feature_product(rows, weight)
 

@@ -66,7 +66,7 @@ def fit_scaler(features: Features | None, kind: Scaling = "auto") -> FeatureScal
     --------
     >>> import numpy as np
     >>> from graphconv.scaling import fit_scaler
-    >>> fit_scaler(np.array([[0, 1, 1], [1, 0, 2]])).kind
+    >>> fit_scaler(np.array([[0, 1, 0, 2], [1, 0, 0, 0]])).kind
     'l2'
     >>> fit_scaler(np.array([[0.1, 180.0], [-0.3, 172.0]])).kind
     'standard'
@@ -111,17 +111,16 @@ def _looks_like_words(features: Any) -> bool:
         return True
     if values.min() < 0:
         return False
-    n_rows = features.shape[0]
     largest = abs(features).max(axis=0)
     largest = np.asarray(largest.todense() if sp.issparse(largest) else largest).ravel()
     used = largest[largest > 0]
     if len(used) == 0:
         return True
-    # Columns on one scale: counts, weights and flags differ by little, measured columns by powers
-    # of ten. A filled column far from zero (a year, say) tells nothing until it is centred.
-    n_filled = np.count_nonzero(np.asarray((features != 0).sum(axis=0)).ravel() > 0.9 * n_rows)
-    is_mostly_zero = n_filled <= 0.1 * len(used)
-    return bool(is_mostly_zero and used.max() <= 100 * np.median(used))
+    # Mostly empty rows, and columns on one scale: counts, weights and flags differ by little,
+    # measured columns by powers of ten.
+    n_filled = np.count_nonzero(values)
+    is_mostly_empty = n_filled <= 0.5 * features.shape[0] * features.shape[1]
+    return bool(is_mostly_empty and used.max() <= 100 * np.median(used))
 
 
 def _column_statistics(features: Any) -> tuple[FloatArray, FloatArray]:

@@ -111,7 +111,8 @@ def train(
     batches : sequence of LabelledBatch
         One step of Adam is taken for each, in order, every epoch.
     validation : LabelledBatch, optional
-        Decides when to stop. Without it training runs for max_epochs, but no more than 200.
+        Decides when to stop. Without it training runs for max_epochs, but no more than 200 unless
+        early_stopping is "none".
     settings : Settings
     on_epoch : callable, optional
         Called with a Progress after each epoch.
@@ -126,7 +127,7 @@ def train(
     if resume_from is not None:
         state = _restore(model, optimiser, resume_from)
     max_epochs = settings.max_epochs
-    if validation is None:
+    if validation is None and settings.early_stopping != "none":
         max_epochs = min(max_epochs, MAX_EPOCHS_UNWATCHED)
     with single_torch_thread():
         for epoch in range(len(state.epochs), max_epochs):

@@ -5,10 +5,11 @@ S^K X, with S the renormalised propagation of the paper, enters a logistic regre
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import softmax
 
 from graphconv.baselines.logistic import fit_logistic
 from graphconv.baselines.transductive import (
@@ -70,23 +71,29 @@ class SGCClassifier(TransductiveClassifier):
         if isinstance(self.n_hops, bool) or not isinstance(self.n_hops, int) or self.n_hops < 0:
             raise ValueError(f"n_hops must be a whole number of at least 0, got {self.n_hops!r}")
         self.scaler_ = fit_scaler(graph.features, self.scaling)
-        propagated = self._propagate(graph)
         train = graph.train_index
-        self.classifier_ = fit_logistic(
-            propagated[train], graph.labels[train], graph.n_classes, self.C
-        )
-        return self.classifier_.probabilities(propagated)
+        step = _renormalised(graph)
+        # (S^K X) of the training rows alone, from the left: all rows would fill up with entries.
+        rows = sp.eye_array(graph.n_nodes, dtype=np.float32, format="csr")[train]
+        for _ in range(self.n_hops):
+            rows = rows @ step
+        columns = rows @ feature_matrix(graph, self.scaler_)
+        self.classifier_ = fit_logistic(columns, graph.labels[train], graph.n_classes, self.C)
+        return self._label_graph(graph)
 
     def _label_graph(self, graph: Graph) -> FloatMatrix:
         check_same_width(self.graph_, graph)
-        return self.classifier_.probabilities(self._propagate(graph))
-
-    def _propagate(self, graph: Graph) -> Any:
-        adjacency = symmetrise(graph.adjacency) if graph.directed else graph.adjacency
-        looped = adjacency + sp.eye_array(graph.n_nodes, dtype=np.float32)
-        scale = sp.diags_array(1 / np.sqrt(np.asarray(looped.sum(axis=1)).ravel()))
-        step = sp.csr_array(scale @ looped @ scale)
-        columns = feature_matrix(graph, self.scaler_)
+        step = _renormalised(graph)
+        # Project, then propagate: S^K (X W) has a column a class, not one a feature.
+        outputs = np.asarray(feature_matrix(graph, self.scaler_) @ self.classifier_.weight)
         for _ in range(self.n_hops):
-            columns = step @ columns
-        return columns
+            outputs = step @ outputs
+        return cast(FloatMatrix, softmax(outputs + self.classifier_.intercept, axis=1))
+
+
+def _renormalised(graph: Graph) -> sp.csr_array:
+    """S = D~^-1/2 (A + I) D~^-1/2."""
+    adjacency = symmetrise(graph.adjacency) if graph.directed else graph.adjacency
+    looped = adjacency + sp.eye_array(graph.n_nodes, dtype=np.float32)
+    scale = sp.diags_array(1 / np.sqrt(np.asarray(looped.sum(axis=1)).ravel()))
+    return sp.csr_array(scale @ looped @ scale)

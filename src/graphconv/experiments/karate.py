@@ -164,8 +164,8 @@ def _text(n_seeds: int) -> tuple[str, ...]:
     return (
         "A GCN of three tanh layers (4, 4 and 2 units) on the 34 members of Zachary's karate club, "
         "without features, so that its output is a place in the plane. Colours are the four "
-        "communities of greatest modularity. Untrained, with random weights, it already places "
-        "members of a community near each other.",
+        "communities of greatest modularity. Untrained, with random weights, it tends to place "
+        "members of a community near each other already.",
         "Then a softmax layer without bias goes on top, and the whole learns from one labelled "
         f"member of each community: Adam, learning rate 0.01. Shown is seed {SHOWN_SEED}, the "
         f"first of {n_seeds} random starts; it was not picked for its looks.",
