@@ -28,10 +28,15 @@ public:
         for (std::int64_t k = 0; k < n; ++k) {
             const I* row = indices + begin_[k];
             const std::int64_t size = end_[k] - begin_[k];
-            std::int64_t before = 0, upto = 0;  // a count is free of branches, unlike a search
-            for (std::int64_t e = 0; e < size; ++e) {
-                before += row[e] < from;
-                upto += row[e] < to;
+            std::int64_t before = 0, upto = size;
+            if (size == 0 || row[0] >= to || row[size - 1] < from) {
+                upto = 0;  // columns are sorted: none of the row is in the range
+            } else if (row[0] < from || row[size - 1] >= to) {
+                upto = 0;
+                for (std::int64_t e = 0; e < size; ++e) {
+                    before += row[e] < from;
+                    upto += row[e] < to;
+                }
             }
             // Hashes serve four entries, so masks begin at a multiple of four.
             skipped_[k] = drop && before < upto ? int(before % 4) : 0;
@@ -47,6 +52,10 @@ public:
     void make_masks(const Dropout& dropout, int key) {
         for (std::int64_t k = 0; k < n; ++k) {
             const std::int64_t size = end_[k] - begin_[k];
+            if (size <= 0) {
+                bits_[k] = 0;
+                continue;
+            }
             counters_[k] = row_counter(dropout, key, first_row_ + k);
             if (restricted_) counters_[k] += std::uint64_t(quads_[k]) * kGolden;
             bits_[k] = kept_bits(counters_[k], dropout.threshold, size < 64 ? size : 64);

@@ -73,6 +73,7 @@ struct FeatureScatter {
         for (std::int64_t k = 0; k < block.n; ++k) {
             auto walk = block.template walk<Drop>(k);
             do {
+                if (!walk.more()) continue;  // a range leaves many rows without entries
                 Tile source;  // loaded anew for every 64 entries: it need not outlive the hashing
                 source.load(dense + k * width, last);
                 if (Drop) source.scale(scale);

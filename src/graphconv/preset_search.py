@@ -23,6 +23,8 @@ Score = Callable[[Graph, Settings, list[int]], tuple[float, float]]
 # Enough validation nodes to compare settings by; fewer are pooled over folds.
 ENOUGH_VALIDATION = 200
 N_FOLDS = 5
+# The share by which a loss must be lower to count as better.
+LOSS_MARGIN = 0.05
 # Past this many entries of features and adjacency only the propagation rule is tried.
 LARGE = 5_000_000
 
@@ -50,7 +52,10 @@ _IN_WORDS = {
 def choose_settings(
     graph: Graph, base: Settings, fixed: set[str], seed: int, score: Score
 ) -> tuple[Settings, str]:
-    """The best of a handful of settings by validation accuracy.
+    """The best of a handful of settings on nodes that training did not see.
+
+    Rules, scalings and depths are compared by validation loss, which is steadier than accuracy;
+    strengths of regularisation by accuracy, since they change the scale of the loss.
 
     Parameters
     ----------
@@ -81,20 +86,24 @@ def choose_settings(
             brief = replace(settings, max_epochs=min(settings.max_epochs, 200), patience=20)
             results = [score(fold, brief, [seed]) for fold in folds]
             accuracy, loss = np.mean(results, axis=0)
-            tried[settings] = round(float(accuracy), 6), -float(loss)
+            tried[settings] = float(accuracy), float(loss)
         return tried[settings]
 
     scaler = fit_scaler(graph.features, "auto" if base.scaling == "auto" else base.scaling)  # type: ignore[arg-type]
     start = best = replace(base, scaling=scaler.kind)
-    for question in _questions(graph, fixed):
-        candidates = [replace(best, **answer) for answer in question]
-        challenger = max(candidates, key=judge)
-        accuracy = judge(best)[0]
-        # A gain well within the standard error is as likely luck as merit, and the robust answer
-        # stays. Half of it, since both are judged on the same nodes and so err alike.
-        margin = 0.5 * np.sqrt(accuracy * (1 - accuracy) / n_judged)
-        if judge(challenger)[0] > accuracy + margin:
-            best = challenger
+    for question, answers in _questions(graph, fixed).items():
+        candidates = [replace(best, **answer) for answer in answers]
+        accuracy, loss = judge(best)
+        # A gain within the margin is as likely luck as merit, and the robust answer stays.
+        if question == "regularisation":
+            challenger = max(candidates, key=lambda candidate: judge(candidate)[0])
+            # Half a standard error: both are judged on the same nodes and so err alike.
+            margin = 0.5 * float(np.sqrt(accuracy * (1 - accuracy) / n_judged))
+            is_better = judge(challenger)[0] > accuracy + margin
+        else:
+            challenger = min(candidates, key=lambda candidate: judge(candidate)[1])
+            is_better = judge(challenger)[1] < (1 - LOSS_MARGIN) * loss
+        best = challenger if is_better else best
     return best, _explain(start, best, tried, len(folds))
 
 
@@ -118,11 +127,11 @@ def _folds(graph: Graph, seed: int) -> list[Graph]:
     return [fold for fold in folds if len(np.unique(fold.labels[fold.train_index])) > 1]
 
 
-def _questions(graph: Graph, fixed: set[str]) -> list[list[dict[str, Any]]]:
+def _questions(graph: Graph, fixed: set[str]) -> dict[str, list[dict[str, Any]]]:
     size = graph.adjacency.nnz
     if graph.features is not None:
         size += int(getattr(graph.features, "nnz", graph.features.size))
-    chosen = []
+    chosen = {}
     for name, answers in _QUESTIONS.items():
         if any(set(answer) & fixed for answer in answers):
             continue
@@ -135,7 +144,7 @@ def _questions(graph: Graph, fixed: set[str]) -> list[list[dict[str, Any]]]:
         if name == "propagation" and graph.features is None:
             # A node's own identity says nothing of another node.
             answers = [answer for answer in answers if answer["propagation"] != "none"]
-        chosen.append(answers)
+        chosen[name] = answers
     return chosen
 
 

@@ -94,8 +94,7 @@ class ICAClassifier(TransductiveClassifier):
         labels = self.local_.logits(features).argmax(axis=1)
         labels[train] = known
         links = self._links(graph)
-        aggregates = links[train] @ _one_hot(labels, graph.n_classes)
-        both = _beside(features[train], aggregates)
+        both = _beside(features[train], _aggregate(links[train], labels, graph.n_classes))
         self.relational_ = fit_logistic(both, known, graph.n_classes, self.C)
         return self._relabel(features, links, labels, train)
 
@@ -125,10 +124,11 @@ class ICAClassifier(TransductiveClassifier):
             rank = np.full(len(labels), -1)
             rank[rng.permutation(free)] = np.arange(len(free))
             for nodes in independent_runs(links, rank):
-                logits = own[nodes] + links[nodes] @ votes[labels]
-                labels[nodes] = logits.argmax(axis=1)
-        probabilities = softmax(own + links @ votes[labels], axis=1)
-        probabilities[fixed] = _one_hot(labels[fixed], len(votes))
+                counts = _aggregate(links[nodes], labels, len(votes))
+                labels[nodes] = (own[nodes] + counts @ votes).argmax(axis=1)
+        counts = _aggregate(links, labels, len(votes))
+        probabilities = softmax(own + counts @ votes, axis=1)
+        probabilities[fixed] = np.eye(len(votes))[labels[fixed]]
         return cast(FloatMatrix, probabilities)
 
 
@@ -173,11 +173,13 @@ def independent_runs(links: sp.csr_array, rank: npt.NDArray[np.int64]) -> list[I
     return runs
 
 
-def _one_hot(labels: IntArray, n_classes: int) -> FloatMatrix:
-    return np.eye(n_classes)[labels]
+def _aggregate(rows: sp.csr_array, labels: IntArray, n_classes: int) -> sp.csr_array:
+    """Labels of the neighbours in each row, added up by class, (n_rows, n_classes)."""
+    shape = (rows.shape[0], n_classes)
+    return sp.csr_array((rows.data, labels[rows.indices], rows.indptr), shape=shape)
 
 
-def _beside(features: Any, aggregates: Any) -> Any:
+def _beside(features: Any, aggregates: sp.csr_array) -> Any:
     if sp.issparse(features):
-        return sp.hstack([features, sp.csr_array(aggregates)], format="csr")
-    return np.hstack([features, np.asarray(aggregates)])
+        return sp.hstack([features, aggregates], format="csr")
+    return np.hstack([features, aggregates.toarray()])
