@@ -105,7 +105,7 @@ def test_too_few_labels_to_compare_by():
 
 
 def test_enough_validation_nodes_decide_by_themselves():
-    graph = make_graph(n_validation=200, n_nodes=300)
+    graph = make_graph(n_validation=400, n_nodes=500)
     judge = Judge(lambda _: 0.5)
     choose_settings(graph, ROBUST, set(), 0, judge)
     for fold, _, _ in judge.asked:
@@ -113,24 +113,29 @@ def test_enough_validation_nodes_decide_by_themselves():
         assert fold.validation_index.tolist() == graph.validation_index.tolist()
 
 
-def test_few_validation_nodes_are_pooled_over_folds():
-    graph = make_graph(n_validation=20)
+@pytest.mark.parametrize("n_validation", [0, 20])
+def test_few_validation_nodes_are_pooled_over_splits(n_validation):
+    graph = make_graph(n_validation=n_validation)
     judge = Judge(lambda _: 0.5)
     choose_settings(graph, ROBUST, set(), 0, judge)
     first = judge.asked[0][1]
-    folds = [fold for fold, settings, _ in judge.asked if settings == first]
-    assert len(folds) > 1
+    splits = [one for one, settings, _ in judge.asked if settings == first]
+    assert len(splits) == preset_search.N_SPLITS
     labelled = np.sort(np.concatenate([graph.train_index, graph.validation_index])).tolist()
-    judged = np.sort(np.concatenate([fold.validation_index for fold in folds])).tolist()
-    assert judged == labelled
-    for fold in folds:
-        both = np.concatenate([fold.train_index, fold.validation_index])
+    for one in splits:
+        both = np.concatenate([one.train_index, one.validation_index])
         assert np.sort(both).tolist() == labelled
+    if n_validation == 0:  # folds: every labelled node is judged once
+        judged = np.concatenate([one.validation_index for one in splits])
+        assert np.sort(judged).tolist() == labelled
+    else:  # as many training nodes as the graph has, nearly
+        sizes = [len(one.train_index) for one in splits]
+        assert max(sizes) - min(sizes) <= graph.n_classes
 
 
-@pytest.mark.parametrize("n_validation", [0, 20, 200])
+@pytest.mark.parametrize("n_validation", [0, 20, 400])
 def test_test_labels_are_never_looked_at(n_validation):
-    graph = make_graph(n_validation=n_validation, n_nodes=300)
+    graph = make_graph(n_validation=n_validation, n_nodes=500)
     judge = Judge(lambda _: 0.5)
     choose_settings(graph, ROBUST, set(), 0, judge)
     for fold, _, _ in judge.asked:

@@ -16,13 +16,13 @@ import numpy as np
 from graphconv.graph import Graph
 from graphconv.scaling import fit_scaler
 from graphconv.settings import Settings
-from graphconv.splits import kfold_splits
+from graphconv.splits import hold_out_validation, kfold_splits
 
 Score = Callable[[Graph, Settings, list[int]], tuple[float, float]]
 
-# Enough validation nodes to compare settings by; fewer are pooled over folds.
-ENOUGH_VALIDATION = 200
-N_FOLDS = 5
+# Enough validation nodes to compare settings by; fewer are pooled over several splits.
+ENOUGH_VALIDATION = 400
+N_SPLITS = 5
 # The share by which a loss must be lower to count as better.
 LOSS_MARGIN = 0.05
 # Past this many entries of features and adjacency only the propagation rule is tried.
@@ -75,16 +75,17 @@ def choose_settings(
     choice : str
         One line: what was chosen, and how much better it did.
     """
-    folds = _folds(graph, seed)
-    if not folds:
+    splits = _splits(graph, seed)
+    if not splits:
         return base, "too few labels to compare settings: the robust ones were kept"
-    n_judged = sum(len(fold.validation_index) for fold in folds)
+    n_judged = sum(len(one.validation_index) for one in splits)
     tried: dict[Settings, tuple[float, float]] = {}
 
     def judge(settings: Settings) -> tuple[float, float]:
         if settings not in tried:
-            brief = replace(settings, max_epochs=min(settings.max_epochs, 200), patience=20)
-            results = [score(fold, brief, [seed]) for fold in folds]
+            brief = replace(settings, max_epochs=min(settings.max_epochs, 100), patience=20)
+            seeds = [seed] if len(splits) > 1 else [seed, seed + 1]
+            results = [score(one, brief, seeds) for one in splits]
             accuracy, loss = np.mean(results, axis=0)
             tried[settings] = float(accuracy), float(loss)
         return tried[settings]
@@ -104,27 +105,35 @@ def choose_settings(
             challenger = min(candidates, key=lambda candidate: judge(candidate)[1])
             is_better = judge(challenger)[1] < (1 - LOSS_MARGIN) * loss
         best = challenger if is_better else best
-    return best, _explain(start, best, tried, len(folds))
+    return best, _explain(start, best, tried, len(splits))
 
 
-def _folds(graph: Graph, seed: int) -> list[Graph]:
-    if len(graph.validation_index) >= ENOUGH_VALIDATION:
+def _splits(graph: Graph, seed: int) -> list[Graph]:
+    """Graphs to judge settings on: the graph's own split if it is large, else several."""
+    n_validation = len(graph.validation_index)
+    if n_validation >= ENOUGH_VALIDATION:
         return [graph]
-    labelled = np.concatenate([graph.train_index, graph.validation_index])
-    if len(labelled) < 2 * N_FOLDS:
+    labelled = np.sort(np.concatenate([graph.train_index, graph.validation_index]))
+    if len(labelled) < 2 * N_SPLITS:
         return []
-    rest = np.setdiff1d(np.flatnonzero(graph.is_labelled), labelled)
-    known = graph.labels.copy()
-    known[rest] = -1
     nobody = np.empty(0, dtype=np.int64)
-    visible = replace(
-        graph, labels=known, train_index=labelled, validation_index=nobody, test_index=nobody
-    )
-    splits = kfold_splits(visible, N_FOLDS, random_state=seed & 0xFFFFFFFF)
-    folds = [fold.with_split(fold.train_index, fold.test_index) for fold in splits]
+    if n_validation == 0:
+        visible = np.full_like(graph.labels, -1)
+        visible[labelled] = graph.labels[labelled]
+        pool = replace(graph, labels=visible, validation_index=nobody, test_index=nobody)
+        folds = kfold_splits(pool, N_SPLITS, random_state=seed)
+        splits = [fold.with_split(fold.train_index, fold.test_index) for fold in folds]
+    else:
+        # As many training nodes as there will be: which rule is best depends on it.
+        rng = np.random.default_rng(seed)
+        share = n_validation / len(labelled)
+        drawn = [
+            hold_out_validation(graph.labels, labelled, share, rng) for _ in range(N_SPLITS - 1)
+        ]
+        splits = [graph, *(graph.with_split(*both) for both in drawn)]
     if graph.is_multilabel:
-        return folds
-    return [fold for fold in folds if len(np.unique(fold.labels[fold.train_index])) > 1]
+        return splits
+    return [one for one in splits if len(np.unique(one.labels[one.train_index])) > 1]
 
 
 def _questions(graph: Graph, fixed: set[str]) -> dict[str, list[dict[str, Any]]]:
@@ -149,7 +158,7 @@ def _questions(graph: Graph, fixed: set[str]) -> dict[str, list[dict[str, Any]]]
 
 
 def _explain(
-    start: Settings, best: Settings, tried: dict[Settings, tuple[float, float]], n_folds: int
+    start: Settings, best: Settings, tried: dict[Settings, tuple[float, float]], n_splits: int
 ) -> str:
     names = ("scaling", "dropout", "weight_decay", "hidden")
     words = [_IN_WORDS.get(best.propagation, best.propagation)]
@@ -157,11 +166,11 @@ def _explain(
         value = getattr(best, name)
         shown = "x".join(map(str, value)) if isinstance(value, tuple) else value
         words.append(f"{name.replace('_', ' ')} {shown}")
-    where = "validation" if n_folds == 1 else f"{n_folds}-fold validation"
+    where = "validation" if n_splits == 1 else f"validation ({n_splits} splits)"
     accuracy, before = 100 * tried[best][0], 100 * tried[start][0]
     reason = (
         f"the robust settings did best of {len(tried)}"
         if best == start
         else f"the best of {len(tried)} tried, robust settings reach {before:.1f} %"
     )
-    return f"{', '.join(words)}: {accuracy:.1f} % {where} accuracy, {reason}"
+    return f"{', '.join(words)}: {accuracy:.1f} % accuracy in {where}, {reason}"

@@ -38,8 +38,6 @@ class DeepWalkClassifier(TransductiveClassifier):
         Of skip-gram at its start; it falls to nearly nothing.
     C : float
         Inverse strength of the L2 penalty of the logistic regression.
-    normalise : bool
-        Bring every node's embedding to length 1 before the logistic regression.
     n_neighbors : int
         Neighbours of a row in the graph that is built when there is no adjacency.
     directed : bool
@@ -72,7 +70,6 @@ class DeepWalkClassifier(TransductiveClassifier):
         n_passes: int = 1,
         learning_rate: float = 0.025,
         C: float = 0.1,
-        normalise: bool = False,
         n_neighbors: int = 10,
         directed: bool = False,
         random_state: Any = None,
@@ -85,19 +82,15 @@ class DeepWalkClassifier(TransductiveClassifier):
         self.n_passes = n_passes
         self.learning_rate = learning_rate
         self.C = C
-        self.normalise = normalise
         self.n_neighbors = n_neighbors
         self.directed = directed
         self.random_state = random_state
 
     def _fit_graph(self, graph: Graph, seed: int) -> FloatMatrix:
         self.embedding_ = self._embed(graph, seed)
-        columns = self.embedding_
-        if self.normalise:
-            columns = columns / np.maximum(np.linalg.norm(columns, axis=1, keepdims=True), 1e-30)
         train = graph.train_index
-        fitted = fit_logistic(columns[train], graph.labels[train], graph.n_classes, self.C)
-        return fitted.probabilities(columns)
+        fitted = fit_logistic(self.embedding_[train], graph.labels[train], graph.n_classes, self.C)
+        return fitted.probabilities(self.embedding_)
 
     def _embed(self, graph: Graph, seed: int) -> FloatMatrix:
         skip_gram = _import_skip_gram()
