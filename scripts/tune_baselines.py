@@ -70,6 +70,7 @@ NELL_QUESTIONS: dict[str, list[list[Answer]]] = {
     "semi-embedding": [
         grid(dropout=[0.1], weight_decay=[1e-5], n_pairs=[5000], max_epochs=[500]),
         [{"layer": "hidden", "margin": 4.0}, {"smoothness": 10.0, "margin": 4.0}],
+        grid(patience=[500], learning_rate=[0.01, 0.02]),
     ],
     "deepwalk": [
         grid(n_walks=[5], walk_length=[20], window=[5], C=[0.1, 1.0, 10.0, 100.0, 1000.0])
