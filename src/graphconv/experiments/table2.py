@@ -41,7 +41,8 @@ _TEXT = (
     "Mean test accuracy in percent on the public splits, over random starts (GCN), random orders "
     "(ICA) or both. A full rerun takes 100 of these for GCN and ICA, and for the other methods as "
     f"many as bring the standard error, which stands behind ±, below {WANTED_ERROR}; methods that "
-    "give the same every time run once. Hyper-parameters were chosen on validation nodes; docs/log.md says where a test figure prompted a wider search.",
+    "give the same every time run once. Hyper-parameters were chosen on validation "
+    "nodes; docs/log.md says where a test figure prompted a wider search.",
     "Seconds are wall-clock until convergence. GCN: one training with the machine to itself. The "
     "others: on one core, with other runs on the other cores. The paper's (GCN and Planetoid, "
     "behind the accuracy) are on a graphics card.",
