@@ -6,18 +6,18 @@ the fitted model that is saved, loaded and used by the command line.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from graphconv.estimator_input import (
-    attach_to_neighbours,
+    check_features,
     encode_targets,
     graph_from_arrays,
+    graph_to_predict,
     seeds_of,
 )
 from graphconv.fitting import FittedGCN, FloatMatrix, Watch, fit_gcn
@@ -189,7 +189,7 @@ class GCNClassifier(  # type: ignore[call-arg]
                 raise ValueError("fit must get a Graph alone, or arrays; got a Graph and arrays")
             graph = X
         else:
-            X = self._check_features(X, reset=True)
+            X = check_features(self, X, reset=True)
             labels, class_names = encode_targets(y)
             graph = graph_from_arrays(
                 X, labels, class_names, adjacency, self.directed, self.n_neighbors
@@ -237,14 +237,14 @@ class GCNClassifier(  # type: ignore[call-arg]
         check_is_fitted(self)
         if X is None and adjacency is None:
             return cast(FloatMatrix, self.label_distributions_.copy())
-        graph, n_skipped = self._graph_to_predict(X, adjacency)
+        graph, n_skipped = graph_to_predict(self, self.fitted_.graph, X, adjacency)
         mean: FloatMatrix = self.fitted_.probabilities(graph)[n_skipped:].mean(axis=1)
         return mean
 
     def transform(self, X: Any = None, *, adjacency: Any = None) -> FloatMatrix:
         """Hidden activations that enter the last layer; those of an ensemble side by side."""
         check_is_fitted(self)
-        graph, n_skipped = self._graph_to_predict(X, adjacency)
+        graph, n_skipped = graph_to_predict(self, self.fitted_.graph, X, adjacency)
         return self.fitted_.embedding(graph)[n_skipped:]
 
     @property
@@ -256,32 +256,6 @@ class GCNClassifier(  # type: ignore[call-arg]
         """Names of the columns that `transform` returns."""
         check_is_fitted(self)
         return np.array([f"gcn{i}" for i in range(self._n_features_out)], dtype=object)
-
-    def _graph_to_predict(self, X: Any, adjacency: Any) -> tuple[Graph, int]:
-        """The graph to predict, and how many of its leading nodes are not asked for."""
-        known = self.fitted_.graph
-        if isinstance(X, Graph):
-            return X, 0
-        if X is None and adjacency is None:
-            return known, 0
-        X = self._check_features(X, reset=False)
-        if adjacency is not None:
-            return graph_from_arrays(X, None, None, adjacency, self.directed, 0), 0
-        if self.joins_neighbours_:
-            return attach_to_neighbours(known, X, self.n_neighbors), known.n_nodes
-        if X.shape[0] == known.n_nodes:
-            return replace(known, features=X), 0
-        raise ValueError(
-            "the model was trained on a graph, so new rows of X need an adjacency: got "
-            f"{X.shape[0]} rows, the training graph has {known.n_nodes} nodes"
-        )
-
-    def _check_features(self, X: Any, reset: bool) -> Any:
-        if X is None:
-            return None
-        return validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
-        )
 
     def _overrides(self) -> dict[str, Any]:
         names = Settings.__dataclass_fields__

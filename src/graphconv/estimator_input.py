@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
 from graphconv.graph import Graph, encode_labels, symmetrise
 from graphconv.scaling import fit_scaler
@@ -91,6 +93,37 @@ def graph_from_arrays(
         if not directed and adjacency.shape[0] == adjacency.shape[1]:
             adjacency = symmetrise(adjacency)
     return Graph(adjacency, features=X, labels=labels, class_names=class_names, directed=directed)
+
+
+def check_features(estimator: Any, X: Any, reset: bool) -> Any:
+    """X as scikit-learn checks it, its width noted or compared; None stays None."""
+    if X is None:
+        return None
+    return validate_data(
+        estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
+    )
+
+
+def graph_to_predict(estimator: Any, known: Graph, X: Any, adjacency: Any) -> tuple[Graph, int]:
+    """The graph to predict, and how many of its leading nodes are not asked for.
+
+    `known` is the estimator's training graph.
+    """
+    if isinstance(X, Graph):
+        return X, 0
+    if X is None and adjacency is None:
+        return known, 0
+    X = check_features(estimator, X, reset=False)
+    if adjacency is not None:
+        return graph_from_arrays(X, None, None, adjacency, estimator.directed, 0), 0
+    if estimator.joins_neighbours_:
+        return attach_to_neighbours(known, X, estimator.n_neighbors), known.n_nodes
+    if X.shape[0] == known.n_nodes:
+        return replace(known, features=X), 0
+    raise ValueError(
+        "the model was trained on a graph, so new rows of X need an adjacency: got "
+        f"{X.shape[0]} rows, the training graph has {known.n_nodes} nodes"
+    )
 
 
 def neighbour_graph(X: Any, n_neighbors: int) -> sp.csr_array:

@@ -6,20 +6,20 @@ where it can, how it labels another one. All else that the estimator contract as
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from graphconv.estimator import _array_of_names
 from graphconv.estimator_input import (
-    attach_to_neighbours,
+    check_features,
     encode_targets,
     graph_from_arrays,
+    graph_to_predict,
     seeds_of,
 )
 from graphconv.fitting import check_trainable
@@ -68,7 +68,7 @@ class TransductiveClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError("fit must get a Graph alone, or arrays; got a Graph and arrays")
             graph = X
         else:
-            X = self._check_features(X, reset=True)
+            X = check_features(self, X, reset=True)
             labels, class_names = encode_targets(y)
             graph = graph_from_arrays(
                 X, labels, class_names, adjacency, self.directed, self.n_neighbors
@@ -98,7 +98,7 @@ class TransductiveClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if X is None and adjacency is None:
             return self.label_distributions_.copy()
-        graph, n_skipped = self._graph_to_predict(X, adjacency)
+        graph, n_skipped = graph_to_predict(self, self.graph_, X, adjacency)
         if graph is self.graph_ or graph.fingerprint() == self.graph_.fingerprint():
             return self.label_distributions_.copy()
         return self._label_graph(graph)[n_skipped:]
@@ -115,30 +115,6 @@ class TransductiveClassifier(ClassifierMixin, BaseEstimator):
 
     def _labels_of(self, probabilities: FloatMatrix) -> npt.NDArray[Any]:
         return cast(npt.NDArray[Any], self.classes_[probabilities.argmax(axis=1)])
-
-    def _check_features(self, X: Any, reset: bool) -> Any:
-        if X is None:
-            return None
-        return validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
-        )
-
-    def _graph_to_predict(self, X: Any, adjacency: Any) -> tuple[Graph, int]:
-        """The graph to predict, and how many of its leading nodes are not asked for."""
-        known = self.graph_
-        if isinstance(X, Graph):
-            return X, 0
-        X = self._check_features(X, reset=False)
-        if adjacency is not None:
-            return graph_from_arrays(X, None, None, adjacency, self.directed, 0), 0
-        if self.joins_neighbours_:
-            return attach_to_neighbours(known, X, self.n_neighbors), known.n_nodes
-        if X.shape[0] == known.n_nodes:
-            return replace(known, features=X), 0
-        raise ValueError(
-            "the model was trained on a graph, so new rows of X need an adjacency: got "
-            f"{X.shape[0]} rows, the training graph has {known.n_nodes} nodes"
-        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
