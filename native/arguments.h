@@ -27,6 +27,7 @@ struct Dropout {
     int n_keys;
     std::uint32_t threshold;      // 1 .. 65535: kept if 16 bits of the hash are below it
     const std::int64_t* row_ids;  // (n_rows,) or null: 0, 1, ...
+    std::int64_t first_row = 0;   // number of the first row, where a kernel is given later ones
 };
 
 template <class T, class I>
@@ -62,6 +63,41 @@ struct DropoutDense {
     bool relu;
 };
 
+template <class T>
+struct HiddenProduct {
+    Dropout dropout;
+    const T* dense;        // (n_rows, n_replicas, n_in)
+    const T* weight;       // (n_in, n_terms, n_replicas, n_out)
+    const T* gradient;     // (n_rows, n_terms, n_replicas, n_out), backward
+    T* out;                // (n_rows, n_terms, n_replicas, n_out), forward
+    T* dense_gradient;     // like dense, backward
+    T* weight_gradient;    // like weight, backward
+    std::int64_t n_rows, n_in, n_terms, n_replicas, n_out;
+    bool relu;
+};
+
+template <class T>
+struct Loss {
+    const T* logits;             // (n_rows, n_replicas, n_classes)
+    const std::int64_t* labels;  // (n_rows,) or null
+    const T* indicators;         // (n_rows, n_classes), if labels is null
+    const double* weight;        // (n_rows,)
+    T* gradient;                 // like logits, or null
+    double* losses;              // (n_replicas,)
+    double* right;               // (n_replicas,)
+    std::int64_t n_rows, n_replicas, n_classes;
+};
+
+template <class T>
+struct Adam {
+    T* parameter;
+    const T* gradient;
+    T* mean;
+    T* square;
+    std::int64_t n;
+    T rate, weight_decay, beta1, beta2, square_correction, epsilon;
+};
+
 // The kernels of one processor variant for one pair of types.
 template <class T, class I>
 struct Kernels {
@@ -69,6 +105,10 @@ struct Kernels {
     void (*feature_product)(const FeatureProduct<T, I>&);
     void (*feature_product_transposed)(const FeatureProduct<T, I>&);
     void (*dropout_dense)(const DropoutDense<T>&);
+    void (*hidden_product)(const HiddenProduct<T>&);
+    void (*hidden_product_backward)(const HiddenProduct<T>&);
+    void (*loss)(const Loss<T>&);
+    void (*adam)(const Adam<T>&);
 };
 
 struct Variant {

@@ -43,6 +43,26 @@ constexpr std::int64_t kLargeBytes = 1 << 20;
     throw nb::builtin_exception(type, message.c_str());
 }
 
+nb::object new_array(const nb::object& shape, std::int64_t n_elements, Kind kind) {
+    // Never released: a static object would be, after the interpreter is gone.
+    static PyObject* const empty = numpy("empty");
+    static PyObject* const ndarray = numpy("ndarray");
+    static PyObject* const bytes = numpy("uint8");
+    static PyObject* const float32 = numpy("float32");
+    static PyObject* const float64 = numpy("float64");
+    const std::int64_t itemsize = kind == Kind::float32 ? 4 : 8;
+    PyObject* const type = kind == Kind::float32 ? float32 : float64;
+    if (n_elements * itemsize < kLargeBytes) return call(empty, {shape.ptr(), type});
+    // numpy aligns to 16 bytes, so that a row of 64 takes two cache lines. A large matrix is mostly
+    // gathered row by row from far memory: there it pays to begin at a line.
+    const nb::object size = nb::int_(n_elements * itemsize + 63);
+    const nb::object raw = call(empty, {size.ptr(), bytes});
+    const Array memory(raw, "memory");
+    const auto address = reinterpret_cast<std::uintptr_t>(memory.data<char>());
+    const nb::object offset = nb::int_((64 - address % 64) % 64);
+    return call(ndarray, {shape.ptr(), type, raw.ptr(), offset.ptr()});
+}
+
 }  // namespace
 
 const char* name(Kind kind) {
@@ -81,10 +101,17 @@ void Array::require_kind(Kind kind, const char* why) const {
                                              (view_.format ? view_.format : "") + "')");
 }
 
-void Array::require_matrix() const {
-    if (n_dimensions() == 2) return;
-    fail(nb::exception_type::value_error,
-         std::string(name_) + " must have two dimensions, got shape " + shape(view_));
+void Array::require_dimensions(int n) const {
+    static const char* const words[] = {"no", "one", "two", "three", "four"};
+    if (none() || n_dimensions() == n) return;
+    fail(nb::exception_type::value_error, std::string(name_) + " must have " + words[n] +
+                                              " dimensions, got shape " + shape(view_));
+}
+
+void Array::require_elements(std::int64_t n, const char* like) const {
+    if (none() || n_elements() == n) return;
+    fail(nb::exception_type::value_error, std::string(name_) + " must have " + std::to_string(n) +
+                                              " elements" + like + ", got shape " + shape(view_));
 }
 
 void Array::require_vector(std::int64_t expected, const char* of) const {
@@ -96,24 +123,15 @@ void Array::require_vector(std::int64_t expected, const char* of) const {
 }
 
 nb::object new_matrix(std::int64_t n_rows, std::int64_t n_columns, Kind kind) {
-    // Never released: a static object would be, after the interpreter is gone.
-    static PyObject* const empty = numpy("empty");
-    static PyObject* const ndarray = numpy("ndarray");
-    static PyObject* const bytes = numpy("uint8");
-    static PyObject* const float32 = numpy("float32");
-    static PyObject* const float64 = numpy("float64");
-    const std::int64_t itemsize = kind == Kind::float32 ? 4 : 8;
-    PyObject* const type = kind == Kind::float32 ? float32 : float64;
-    const nb::object shape = nb::make_tuple(n_rows, n_columns);
-    if (n_rows * n_columns * itemsize < kLargeBytes) return call(empty, {shape.ptr(), type});
-    // numpy aligns to 16 bytes, so that a row of 64 takes two cache lines. A large matrix is mostly
-    // gathered row by row from far memory: there it pays to begin at a line.
-    const nb::object size = nb::int_(n_rows * n_columns * itemsize + 63);
-    const nb::object raw = call(empty, {size.ptr(), bytes});
-    const Array memory(raw, "memory");
-    const auto address = reinterpret_cast<std::uintptr_t>(memory.data<char>());
-    const nb::object offset = nb::int_((64 - address % 64) % 64);
-    return call(ndarray, {shape.ptr(), type, raw.ptr(), offset.ptr()});
+    return new_array(nb::make_tuple(n_rows, n_columns), n_rows * n_columns, kind);
+}
+
+nb::object new_like(const Array& other) {
+    nb::object shape = nb::steal(PyTuple_New(other.n_dimensions()));
+    for (int k = 0; k < other.n_dimensions(); ++k) {
+        PyTuple_SET_ITEM(shape.ptr(), k, PyLong_FromLongLong(other.size(k)));
+    }
+    return new_array(shape, other.n_elements(), other.kind());
 }
 
 }  // namespace graphconv

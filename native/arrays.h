@@ -30,6 +30,7 @@ public:
     bool none() const { return view_.obj == nullptr; }
     int n_dimensions() const { return view_.ndim; }
     std::int64_t size(int dimension) const { return view_.shape[dimension]; }
+    std::int64_t n_elements() const { return view_.len / view_.itemsize; }
     Kind kind() const { return kind_; }
     template <class T>
     T* data() const {
@@ -38,7 +39,8 @@ public:
 
     // Each throws with a one-line message if the array, unless None, is not as stated.
     void require_kind(Kind kind, const char* why) const;
-    void require_matrix() const;
+    void require_dimensions(int n) const;
+    void require_elements(std::int64_t n, const char* like) const;
     void require_vector(std::int64_t size, const char* of) const;
 
 private:
@@ -49,5 +51,8 @@ private:
 
 // A new numpy array of shape (n_rows, n_columns), contents not set.
 nb::object new_matrix(std::int64_t n_rows, std::int64_t n_columns, Kind kind);
+
+// A new numpy array of the shape and kind of another, contents not set.
+nb::object new_like(const Array& other);
 
 }  // namespace graphconv

@@ -3,6 +3,7 @@
 // Graph has done that.
 #include <nanobind/nanobind.h>
 
+#include <cmath>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -38,11 +39,11 @@ std::int64_t integer(nb::handle source, const char* name) {
     return value;
 }
 
-double number(nb::handle source) {
+double number(nb::handle source, const char* name) {
     const double value = PyFloat_AsDouble(source.ptr());
     if (value == -1 && PyErr_Occurred() != nullptr) {
         PyErr_Clear();
-        throw nb::type_error("self_weight must be a number");
+        throw nb::type_error((std::string(name) + " must be a number").c_str());
     }
     return value;
 }
@@ -123,9 +124,13 @@ private:
     std::int64_t threshold_ = 65536;
 };
 
-void require_float_matrix(const Array& array) {
-    array.require_matrix();
+void require_float(const Array& array) {
     if (array.kind() != Kind::float64) array.require_kind(Kind::float32, " or float64");
+}
+
+void require_float_matrix(const Array& array) {
+    array.require_dimensions(2);
+    require_float(array);
 }
 
 // Calls f.run<T, I>() for the types of the arrays, without the interpreter lock.
@@ -141,7 +146,7 @@ void with_types(Kind kind, bool wide, F f) {
 
 nb::object propagate(nb::handle rows, nb::handle dense, nb::handle row_scale,
                      nb::handle column_scale, nb::handle self_weight) {
-    const double self = number(self_weight);
+    const double self = number(self_weight, "self_weight");
     const CsrArrays csr(rows);
     const Array from(dense, "dense");
     const Array left(row_scale, "row_scale", true), right(column_scale, "column_scale", true);
@@ -214,7 +219,7 @@ nb::object dropout_dense(nb::handle gradient, nb::handle dense, nb::handle dropo
     const Array from(dense, "dense"), upstream(gradient, "gradient", true);
     require_float_matrix(from);
     if (!upstream.none()) {
-        upstream.require_matrix();
+        upstream.require_dimensions(2);
         upstream.require_kind(from.kind(), " like dense");
         if (upstream.size(0) != from.size(0) || upstream.size(1) != from.size(1)) {
             throw nb::value_error("gradient must have the shape of dense");
@@ -233,6 +238,143 @@ nb::object dropout_dense(nb::handle gradient, nb::handle dense, nb::handle dropo
     return result;
 }
 
+// dense, weight and, backward, gradient of a hidden product.
+class HiddenArrays {
+public:
+    HiddenArrays(nb::handle dense, nb::handle weight, nb::handle gradient, nb::handle dropout,
+                 nb::handle row_ids, nb::handle relu)
+        : dense_(dense, "dense"),
+          weight_(weight, "weight"),
+          gradient_(gradient, "gradient", true),
+          keys_(dropout, row_ids, (require_float_matrix(dense_), dense_.size(0)), dense_.size(1)),
+          relu_(PyObject_IsTrue(relu.ptr()) == 1) {
+        weight_.require_dimensions(4);
+        weight_.require_kind(dense_.kind(), " like dense");
+        gradient_.require_kind(dense_.kind(), " like dense");
+        gradient_.require_elements(n_rows() * out_width(), ", one for each of the product");
+        if (dense_.size(1) != weight_.size(0) * weight_.size(2)) {
+            fail("dense must have a column for each replica and input of the weight, got " +
+                 std::to_string(dense_.size(1)) + " for " + std::to_string(weight_.size(2)) +
+                 " times " + std::to_string(weight_.size(0)));
+        }
+        const int n_keys = keys_.dropout().n_keys;
+        if (n_keys > 0 && n_keys != weight_.size(2)) {
+            fail("dropout must have a key for each replica, got " + std::to_string(n_keys) +
+                 " for " + std::to_string(weight_.size(2)));
+        }
+    }
+
+    std::int64_t n_rows() const { return dense_.size(0); }
+    std::int64_t out_width() const { return weight_.size(1) * weight_.size(2) * weight_.size(3); }
+    const Array& dense() const { return dense_; }
+    const Array& weight() const { return weight_; }
+
+    template <class T>
+    HiddenProduct<T> arguments() const {
+        HiddenProduct<T> a{};
+        a.dropout = keys_.dropout();
+        a.dense = dense_.data<const T>();
+        a.weight = weight_.data<const T>();
+        a.gradient = gradient_.none() ? nullptr : gradient_.data<const T>();
+        a.n_rows = n_rows();
+        a.n_in = weight_.size(0);
+        a.n_terms = weight_.size(1);
+        a.n_replicas = weight_.size(2);
+        a.n_out = weight_.size(3);
+        a.relu = relu_;
+        return a;
+    }
+
+private:
+    Array dense_, weight_, gradient_;
+    DropoutKeys keys_;
+    bool relu_;
+};
+
+nb::object hidden_product(nb::handle dense, nb::handle weight, nb::handle dropout,
+                          nb::handle row_ids, nb::handle relu) {
+    const HiddenArrays given(dense, weight, nb::none(), dropout, row_ids, relu);
+    nb::object result = new_matrix(given.n_rows(), given.out_width(), given.dense().kind());
+    const Array out(result, "out");
+    with_types(given.dense().kind(), false, [&](auto t, auto i) {
+        using T = decltype(t);
+        HiddenProduct<T> a = given.arguments<T>();
+        a.out = out.data<T>();
+        kernels<T, decltype(i)>().hidden_product(a);
+    });
+    return result;
+}
+
+nb::object hidden_product_backward(nb::handle gradient, nb::handle dense, nb::handle weight,
+                                   nb::handle dropout, nb::handle row_ids, nb::handle relu) {
+    const HiddenArrays given(dense, weight, gradient, dropout, row_ids, relu);
+    nb::object dense_gradient = new_like(given.dense());
+    nb::object weight_gradient = new_like(given.weight());
+    const Array to_dense(dense_gradient, "dense"), to_weight(weight_gradient, "weight");
+    with_types(given.dense().kind(), false, [&](auto t, auto i) {
+        using T = decltype(t);
+        HiddenProduct<T> a = given.arguments<T>();
+        a.dense_gradient = to_dense.data<T>();
+        a.weight_gradient = to_weight.data<T>();
+        kernels<T, decltype(i)>().hidden_product_backward(a);
+    });
+    return nb::make_tuple(dense_gradient, weight_gradient);
+}
+
+// The gradient, or None if it is not wanted; losses and shares of right rows.
+nb::object loss(nb::handle logits, nb::handle labels, nb::handle weight, nb::handle with_gradient) {
+    const Array given(logits, "logits"), wanted(labels, "labels"), counts(weight, "weight");
+    given.require_dimensions(3);
+    require_float(given);
+    counts.require_kind(Kind::float64, "");
+    counts.require_vector(given.size(0), ", one for each row");
+    const bool indicators = wanted.n_dimensions() == 2;
+    if (indicators) {
+        wanted.require_kind(given.kind(), " like logits");
+        wanted.require_elements(given.size(0) * given.size(2), ", one for each row and class");
+    } else {
+        wanted.require_kind(Kind::int64, "");
+        wanted.require_vector(given.size(0), ", one for each row");
+    }
+    const bool wants_gradient = PyObject_IsTrue(with_gradient.ptr()) == 1;
+    nb::object gradient = wants_gradient ? new_like(given) : nb::none();
+    nb::object figures = new_matrix(2, given.size(1), Kind::float64);
+    const Array to(gradient, "gradient", true), sums(figures, "figures");
+    with_types(given.kind(), false, [&](auto t, auto i) {
+        using T = decltype(t);
+        kernels<T, decltype(i)>().loss({given.data<const T>(),
+                                        indicators ? nullptr : wanted.data<const std::int64_t>(),
+                                        indicators ? wanted.data<const T>() : nullptr,
+                                        counts.data<const double>(),
+                                        to.none() ? nullptr : to.data<T>(), sums.data<double>(),
+                                        sums.data<double>() + given.size(1), given.size(0),
+                                        given.size(1), given.size(2)});
+    });
+    return nb::make_tuple(gradient, figures);
+}
+
+void adam(nb::handle parameter, nb::handle gradient, nb::handle mean, nb::handle square,
+          nb::handle step, nb::handle learning_rate, nb::handle weight_decay) {
+    constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
+    const Array to(parameter, "parameter"), from(gradient, "gradient");
+    const Array means(mean, "mean"), squares(square, "square");
+    require_float(to);
+    for (const Array* other : {&from, &means, &squares}) {
+        other->require_kind(to.kind(), " like parameter");
+        other->require_elements(to.n_elements(), " like parameter");
+    }
+    const double t = number(step, "step");
+    const double rate = number(learning_rate, "learning_rate") / (1 - std::pow(kBeta1, t));
+    const double decay = number(weight_decay, "weight_decay");
+    const double correction = 1 / std::sqrt(1 - std::pow(kBeta2, t));
+    with_types(to.kind(), false, [&](auto type, auto i) {
+        using T = decltype(type);
+        kernels<T, decltype(i)>().adam({to.data<T>(), from.data<const T>(), means.data<T>(),
+                                        squares.data<T>(), to.n_elements(), T(rate), T(decay),
+                                        T(kBeta1), T(kBeta2), T(correction), T(kEpsilon)});
+    });
+}
+
 }  // namespace
 }  // namespace graphconv
 
@@ -248,6 +390,14 @@ NB_MODULE(_native, m) {
           any("dense"), any("n_columns"), any("dropout"), any("row_ids"));
     m.def("dropout_dense", graphconv::dropout_dense, any("gradient"), any("dense"), any("dropout"),
           any("row_ids"), any("relu"));
+    m.def("hidden_product", graphconv::hidden_product, any("dense"), any("weight"), any("dropout"),
+          any("row_ids"), any("relu"));
+    m.def("hidden_product_backward", graphconv::hidden_product_backward, any("gradient"),
+          any("dense"), any("weight"), any("dropout"), any("row_ids"), any("relu"));
+    m.def("loss", graphconv::loss, any("logits"), any("labels"), any("weight"),
+          any("with_gradient"));
+    m.def("adam", graphconv::adam, any("parameter"), any("gradient"), any("mean"), any("square"),
+          any("step"), any("learning_rate"), any("weight_decay"));
     m.def("set_threads", [](int n) {
         if (n < 1 || n > 1024) throw nb::value_error("the number of threads must be in 1 .. 1024");
         graphconv::set_threads(n);

@@ -42,6 +42,7 @@ GRAPHCONV_INLINE int lowest_bit(std::uint64_t bits) {
 
 // The hash argument of a row's first four elements.
 GRAPHCONV_INLINE std::uint64_t row_counter(const Dropout& dropout, int key, std::int64_t row) {
+    row += dropout.first_row;
     const std::int64_t id = dropout.row_ids ? dropout.row_ids[row] : row;
     return dropout.keys[key] + (std::uint64_t(id) << 32) * kGolden;
 }

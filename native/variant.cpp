@@ -1,9 +1,12 @@
 // All kernels for one processor variant. Compiled once for each, with GRAPHCONV_VARIANT naming it
 // and the compiler allowed its instructions; dispatch.cpp picks one at run time.
+#include "adam.h"
 #include "arguments.h"
 #include "dense.h"
 #include "feature_product.h"
 #include "feature_product_transposed.h"
+#include "hidden_product.h"
+#include "loss.h"
 #include "propagate.h"
 
 #define GRAPHCONV_QUOTE(name) #name
@@ -15,7 +18,7 @@ namespace GRAPHCONV_VARIANT {
 template <class T, class I>
 constexpr Kernels<T, I> kernels() {
     return {propagate<T, I>, feature_product<T, I>, feature_product_transposed<T, I>,
-            dropout_dense<T>};
+            dropout_dense<T>, hidden_product<T>, hidden_product_backward<T>, loss<T>, adam<T>};
 }
 
 extern const Variant variant;

@@ -11,7 +11,14 @@ from graphconv import kernels
 from graphconv.batching import make_batch
 from graphconv.graph import Graph
 from graphconv.kernels import Csr, Dropout
-from graphconv.model import GCN, _DenseDropout, _FeatureProduct, hash_key
+from graphconv.model import (
+    GCN,
+    Entry,
+    _DenseDropout,
+    _FeatureProduct,
+    _HiddenProduct,
+    hash_key,
+)
 from graphconv.propagation import RULES, Propagation
 from graphconv.training import single_torch_thread
 
@@ -248,10 +255,27 @@ def test_dense_dropout_gradient(kernel, relu, n_keys):
     value = torch.from_numpy(values + 0.1 * np.sign(values)).requires_grad_()
     ids = np.array([8, 3, 5, 1, 0])
     assert torch.autograd.gradcheck(
-        lambda v: _DenseDropout.apply(v, module, dropout, ids, relu), value
+        lambda v: _DenseDropout.apply(v, module, Entry(relu, dropout), ids), value
     )
-    result = _DenseDropout.apply(value, module, dropout, ids, relu)
+    result = _DenseDropout.apply(value, module, Entry(relu, dropout), ids)
     assert 0 < (result == 0).double().mean() < 1
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("n_replicas", [1, 2])
+def test_hidden_product_gradient(kernel, relu, n_replicas):
+    module = kernels.select(kernel)
+    rng = np.random.default_rng(2)
+    values = rng.standard_normal((5, 4 * n_replicas))
+    value = torch.from_numpy(values + 0.1 * np.sign(values)).requires_grad_()
+    weight = torch.from_numpy(rng.standard_normal((4, 2, n_replicas, 3))).requires_grad_()
+    entry = Entry(relu, Dropout(tuple(hash_key(k) for k in range(n_replicas)), 40000))
+    ids = np.array([8, 3, 5, 1, 0])
+    assert torch.autograd.gradcheck(
+        lambda v, w: _HiddenProduct.apply(v, w, module, entry, ids), (value, weight)
+    )
+    assert _HiddenProduct.apply(value, weight, module, entry, ids).abs().max() > 0.1
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 import torch
@@ -30,6 +30,22 @@ _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "none": Tensor.clone,
 }
 _MASK = (1 << 64) - 1
+# Up to this width of a layer's output, ReLU, dropout and product are one kernel, up to three times
+# as fast as one after the other; at 64 torch's product, which alone may fuse additions, catches up.
+WIDEST_FUSED = 32
+
+
+class Entry(NamedTuple):
+    """What happens to hidden values on their way into a layer."""
+
+    relu: bool
+    dropout: Dropout | None
+
+    def apply(self, value: Tensor, kernels: ModuleType, batch: Batch) -> Tensor:
+        if self.dropout is not None:
+            rows = batch.rows[: value.shape[0]]
+            return cast(Tensor, _DenseDropout.apply(value, kernels, self, rows))
+        return torch.relu(value) if self.relu else value
 
 
 class GraphConvolution(nn.Module):
@@ -59,9 +75,12 @@ class GraphConvolution(nn.Module):
                     self.weight[:, term, replica] = draw.mul_(2 * limit).sub_(limit)
         self.bias = nn.Parameter(torch.zeros(self.n_replicas, n_out)) if bias else None
 
-    def forward(self, hidden: Tensor, batch: Batch, hop: int) -> Tensor:
-        """Layer on hidden activations (n_within[hop + n_hops], n_replicas * n_in)."""
-        return self._propagate(self._project(hidden), batch, hop)
+    def forward(self, hidden: Tensor, batch: Batch, hop: int, entry: Entry) -> Tensor:
+        """Layer on hidden values (n_within[hop + n_hops], n_replicas * n_in).
+
+        `entry` is what happens to them before they meet the weight.
+        """
+        return self._propagate(self._project(hidden, batch, entry), batch, hop)
 
     def forward_features(self, batch: Batch, hop: int, dropout: Dropout | None) -> Tensor:
         """Layer on the batch's own features, dropped out on the way."""
@@ -69,11 +88,16 @@ class GraphConvolution(nn.Module):
         return self._propagate(self._project_features(batch, n_rows, dropout), batch, hop)
 
     def _propagate(self, projected: Tensor, batch: Batch, hop: int) -> Tensor:
-        out = cast(Tensor, self.propagation(projected, batch, hop))
+        out = self.propagation.forward(projected, batch, hop)
         return out if self.bias is None else cast(Tensor, _AddBias.apply(out, self.bias))
 
-    def _project(self, hidden: Tensor) -> Tensor:
+    def _project(self, hidden: Tensor, batch: Batch, entry: Entry) -> Tensor:
         n_in, n_terms, n_replicas, n_out = self.weight.shape
+        kernels = self.propagation.kernels
+        if n_out <= WIDEST_FUSED:
+            rows = batch.rows[: hidden.shape[0]]
+            return cast(Tensor, _HiddenProduct.apply(hidden, self.weight, kernels, entry, rows))
+        hidden = entry.apply(hidden, kernels, batch)
         if n_replicas == 1:
             return hidden @ self.weight.view(n_in, -1)
         by_replica = hidden.view(-1, n_replicas, n_in).transpose(0, 1)
@@ -82,20 +106,22 @@ class GraphConvolution(nn.Module):
         return product.permute(1, 2, 0, 3).reshape(hidden.shape[0], -1)
 
     def _project_features(self, batch: Batch, n_rows: int, dropout: Dropout | None) -> Tensor:
-        weight = self.weight.view(self.weight.shape[0], -1)
         kernels = self.propagation.kernels
         features = batch.features
-        if dropout is not None:
-            dropout = Dropout(dropout.keys * self.propagation.n_terms, dropout.threshold)
         if isinstance(features, np.ndarray):
             return self._project_dropped(kernels, features[:n_rows], batch, dropout)
         if features is None:
             if dropout is None:
+                weight = self.weight.view(self.weight.shape[0], -1)
                 return weight if batch.is_whole else weight[torch.from_numpy(batch.rows[:n_rows])]
             features = batch.identity_features
-        rows = Csr(features.begin[:n_rows], features.end[:n_rows], *features[2:])
+        rows = features
+        if n_rows < len(features.begin):
+            rows = Csr(features.begin[:n_rows], features.end[:n_rows], *features[2:])
+        if dropout is not None and self.propagation.n_terms > 1:
+            dropout = Dropout(dropout.keys * self.propagation.n_terms, dropout.threshold)
         return cast(
-            Tensor, _FeatureProduct.apply(weight, kernels, rows, dropout, batch.rows[:n_rows])
+            Tensor, _FeatureProduct.apply(self.weight, kernels, rows, dropout, batch.rows[:n_rows])
         )
 
     def _project_dropped(
@@ -177,40 +203,33 @@ class GCN(nn.Module):
         return self._run(batch, None, len(self.layers) - 1)
 
     def _run(self, batch: Batch, epoch: int | None, n_layers: int) -> Tensor:
-        hidden: Tensor | None = None
-        for depth in range(n_layers):
-            layer = cast(GraphConvolution, self.layers[depth])
-            hop = (len(self.layers) - 1 - depth) * self.propagation.n_hops
-            if hidden is None:
-                value = layer.forward_features(batch, hop, self._dropout(epoch, 0))
-            else:
-                value = layer(hidden, batch, hop)
-            if depth == len(self.layers) - 1:
-                hidden = value
-            else:
-                dropout = self._dropout(epoch, depth + 1)
-                hidden = self._activate(value, hidden, batch, dropout)
-        if hidden is None:
+        """Values of the first `n_layers`, activated if the last of them is a hidden one."""
+        if n_layers == 0:
             raise ValueError("a model with a single layer has no hidden activations to embed")
-        return hidden.view(hidden.shape[0], len(self.seeds), -1)
+        layers = [cast(GraphConvolution, layer) for layer in self.layers]
+        hop = (len(layers) - 1) * self.propagation.n_hops
+        value = layers[0].forward_features(batch, hop, self._dropout(epoch, 0))
+        entered: Tensor | None = None  # what entered the layer that made `value`
+        for depth, layer in enumerate(layers[1:n_layers], start=1):
+            hop -= self.propagation.n_hops
+            value, relu = self._activate(value, entered)
+            entry = Entry(relu, self._dropout(epoch, depth))
+            if self.residual:
+                value = entered = entry.apply(value, self.propagation.kernels, batch)
+                entry = Entry(relu=False, dropout=None)
+            value = layer.forward(value, batch, hop, entry)
+        if n_layers < len(layers):
+            value, relu = self._activate(value, entered)
+            value = torch.relu(value) if relu else value
+        return value.view(value.shape[0], len(self.seeds), -1)
 
-    def _activate(
-        self, value: Tensor, before: Tensor | None, batch: Batch, dropout: Dropout | None
-    ) -> Tensor:
-        relu = self.activation == "relu"
-        if self.residual and before is not None and before.shape[1] == value.shape[1]:
-            value = _FUNCTIONS[self.activation](value) + before[: value.shape[0]]
-            relu = False
-        elif not relu:
-            value = _FUNCTIONS[self.activation](value)
-        if dropout is None and not relu:
-            return value
-        if dropout is None:
-            return torch.relu(value)
-        rows = batch.rows[: value.shape[0]]
-        return cast(
-            Tensor, _DenseDropout.apply(value, self.propagation.kernels, dropout, rows, relu)
-        )
+    def _activate(self, value: Tensor, entered: Tensor | None) -> tuple[Tensor, bool]:
+        """Activations of a hidden layer, and whether a ReLU is left for the next one to do."""
+        if self.residual and entered is not None and entered.shape[1] == value.shape[1]:
+            return _FUNCTIONS[self.activation](value) + entered[: value.shape[0]], False
+        if self.activation == "relu":
+            return value, True
+        return _FUNCTIONS[self.activation](value), False
 
     def _dropout(self, epoch: int | None, depth: int) -> Dropout | None:
         threshold = self.thresholds[depth]
@@ -245,35 +264,54 @@ class _FeatureProduct(torch.autograd.Function):
         dropout: Dropout | None,
         ids: Array,
     ) -> Tensor:
-        ctx.saved = (kernels, rows, weight.shape[0], dropout, ids)
-        out = kernels.feature_product(rows, weight.detach().numpy(), dropout, ids)
+        ctx.saved = (kernels, rows, weight.shape, dropout, ids)
+        dense = weight.detach().numpy().reshape(weight.shape[0], -1)
+        return torch.from_numpy(kernels.feature_product(rows, dense, dropout, ids))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        kernels, rows, shape, dropout, ids = ctx.saved
+        dense = gradients[0].contiguous().numpy()
+        out = kernels.feature_product_transposed(rows, dense, shape[0], dropout, ids)
+        return torch.from_numpy(out.reshape(shape)), None, None, None, None
+
+
+class _HiddenProduct(torch.autograd.Function):
+    """Hidden values, after ReLU and dropout, times weight."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, kernels: ModuleType, entry: Entry, ids: Array
+    ) -> Tensor:
+        dense, factor = hidden.detach().contiguous().numpy(), weight.detach().numpy()
+        ctx.saved = (kernels, dense, factor, entry, ids)
+        out = kernels.hidden_product(dense, factor, entry.dropout, ids, entry.relu)
         return torch.from_numpy(out)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        kernels, rows, n_columns, dropout, ids = ctx.saved
-        dense = gradients[0].contiguous().numpy()
-        out = kernels.feature_product_transposed(rows, dense, n_columns, dropout, ids)
-        return torch.from_numpy(out), None, None, None, None
+        kernels, dense, factor, entry, ids = ctx.saved
+        for_dense, for_weight = kernels.hidden_product_backward(
+            gradients[0].contiguous().numpy(), dense, factor, entry.dropout, ids, entry.relu
+        )
+        return torch.from_numpy(for_dense), torch.from_numpy(for_weight), None, None, None
 
 
 class _DenseDropout(torch.autograd.Function):
     """Dropout of dense activations, after a ReLU if asked."""
 
     @staticmethod
-    def forward(
-        ctx: Any, value: Tensor, kernels: ModuleType, dropout: Dropout, ids: Array, relu: bool
-    ) -> Tensor:
+    def forward(ctx: Any, value: Tensor, kernels: ModuleType, entry: Entry, ids: Array) -> Tensor:
         dense = value.detach().contiguous().numpy()
-        ctx.saved = (kernels, dense, dropout, ids, relu)
-        return torch.from_numpy(kernels.dropout_dense(dense, dropout, ids, relu))
+        ctx.saved = (kernels, dense, entry, ids)
+        return torch.from_numpy(kernels.dropout_dense(dense, entry.dropout, ids, entry.relu))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        kernels, dense, dropout, ids, relu = ctx.saved
+        kernels, dense, entry, ids = ctx.saved
         gradient = gradients[0].contiguous().numpy()
-        out = kernels.dropout_dense_backward(gradient, dense, dropout, ids, relu)
-        return torch.from_numpy(out), None, None, None, None
+        out = kernels.dropout_dense_backward(gradient, dense, entry.dropout, ids, entry.relu)
+        return torch.from_numpy(out), None, None, None
 
 
 def hash_key(*parts: int) -> int:

@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
-from torch.optim.adam import adam
+from torch import Tensor
 
 from graphconv.batching import Batch
-from graphconv.model import GCN
+from graphconv.model import GCN, GraphConvolution
 from graphconv.settings import Settings
 
 # Without validation nodes there is nothing to stop by; the paper's number of epochs is safe.
@@ -32,8 +31,8 @@ class LabelledBatch:
     """A batch with what its targets should be, and how much each of them counts in the loss."""
 
     batch: Batch
-    labels: Tensor  # (n_targets,) class numbers or (n_targets, n_classes) indicators
-    weight: Tensor  # (n_targets,), adds up to 1
+    labels: npt.NDArray[Any]  # (n_targets,) class numbers or (n_targets, n_classes) indicators
+    weight: FloatArray  # (n_targets,), adds up to 1
 
     @classmethod
     def make(
@@ -45,13 +44,9 @@ class LabelledBatch:
         if class_weight is not None:
             # Of several labels a node, the heaviest counts.
             weight = class_weight[own] if own.ndim == 1 else (own * class_weight).max(axis=1)
-        dtype = torch.from_numpy(batch.degree).dtype
-        target = torch.from_numpy(own)
-        return cls(
-            batch,
-            target.to(dtype) if own.ndim == 2 else target,
-            torch.from_numpy(weight / max(weight.sum(), 1e-300)).to(dtype),
-        )
+        # The kernels want indicators as floats and class numbers as int64.
+        wanted = own.astype(batch.degree.dtype if own.ndim == 2 else np.int64)
+        return cls(batch, wanted, weight / max(weight.sum(), 1e-300))
 
 
 class Epoch(NamedTuple):
@@ -162,51 +157,45 @@ def single_torch_thread() -> Iterator[None]:
 
 
 class _Adam:
-    """Adam, through torch's functional form.
+    """Adam by our own kernel, one call a parameter.
 
     Making a torch.optim.Adam imports torch's compiler, 2.5 seconds, which is ten times what
-    training on Cora takes.
+    training on Cora takes; and its many small operations cost more than a Cora forward pass.
     """
 
     def __init__(self, model: GCN, settings: Settings) -> None:
-        penalised = model.layers if settings.weight_decay_layers == "all" else model.layers[:1]
-        chosen = {id(layer.weight) for layer in penalised}
+        chosen = {id(layer.weight) for layer in _penalised(model, settings)}
+        self.kernels = model.propagation.kernels
         self.learning_rate = settings.learning_rate
-        self.state: dict[str, dict[str, Tensor]] = {}
-        self.groups: dict[float, list[tuple[str, nn.Parameter]]] = {}
-        for name, parameter in model.named_parameters():
-            decay = settings.weight_decay if id(parameter) in chosen else 0.0
-            self.groups.setdefault(decay, []).append((name, parameter))
-            self.state[name] = {
-                "step": torch.zeros(()),
-                "exp_avg": torch.zeros_like(parameter),
-                "exp_avg_sq": torch.zeros_like(parameter),
-            }
+        self.n_steps = 0
+        self.parameters = dict(model.named_parameters())
+        self.decay = [
+            settings.weight_decay if id(parameter) in chosen else 0.0
+            for parameter in self.parameters.values()
+        ]
+        self.mean = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
+        self.square = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
+        self._arrays = [
+            (parameter.detach().numpy(), self.mean[name].numpy(), self.square[name].numpy())
+            for name, parameter in self.parameters.items()
+        ]
 
-    @torch.no_grad()
-    def step(self) -> None:
-        """Update the parameters from their gradients, and clear those."""
-        for decay, members in self.groups.items():
-            states = [self.state[name] for name, _ in members]
-            adam(
-                [parameter for _, parameter in members],
-                [cast(Tensor, parameter.grad) for _, parameter in members],
-                [state["exp_avg"] for state in states],
-                [state["exp_avg_sq"] for state in states],
-                [],
-                [state["step"] for state in states],
-                fused=False,
-                foreach=False,
-                amsgrad=False,
-                beta1=0.9,
-                beta2=0.999,
-                lr=self.learning_rate,
-                weight_decay=decay,
-                eps=1e-8,
-                maximize=False,
+    def step(self, logits: Tensor, gradient: Tensor) -> None:
+        """Update the parameters, given the gradient of the loss for the logits."""
+        slopes = torch.autograd.grad(logits, list(self.parameters.values()), gradient)
+        self.n_steps += 1
+        for slope, decay, (parameter, mean, square) in zip(
+            slopes, self.decay, self._arrays, strict=True
+        ):
+            self.kernels.adam(
+                parameter,
+                slope.contiguous().numpy(),
+                mean,
+                square,
+                self.n_steps,
+                self.learning_rate,
+                decay,
             )
-            for _, parameter in members:
-                parameter.grad = None
 
 
 def _run_epoch(
@@ -217,24 +206,25 @@ def _run_epoch(
     epoch: int,
     settings: Settings,
 ) -> Epoch:
-    losses, accuracies = [], []
+    kernels = model.propagation.kernels
+    figures = []
     for labelled in batches:
-        logits = model(labelled.batch, epoch)
-        node_losses = _node_losses(logits, labelled.labels)  # (n_targets, n_replicas)
-        (node_losses * labelled.weight[:, None]).sum().backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        losses.append(_weighted_sum(node_losses, labelled.weight))
-        accuracies.append(_accuracy(logits, labelled))
-    shares = np.array([len(labelled.labels) for labelled in batches], dtype=float)
-    shares /= shares.sum()
-    train_loss = shares @ np.array(losses)
+        logits = model.forward(labelled.batch, epoch)
+        gradient, own = kernels.loss(
+            logits.detach().numpy(), labelled.labels, labelled.weight, with_gradient=True
+        )
+        optimiser.step(logits, torch.from_numpy(gradient))
+        figures.append(own)
+    sizes = [len(labelled.labels) for labelled in batches]
+    loss, accuracy = np.average(figures, axis=0, weights=sizes) if len(sizes) > 1 else figures[0]
     if validation is None:
-        missing = np.full(len(train_loss), np.nan)
-        return Epoch(train_loss, shares @ np.array(accuracies), missing, missing)
-    loss, accuracy = evaluate(model, validation)
-    # The authors' validation cost carries the L2 term, which matters to their stopping rule.
-    penalty = _penalty(model, settings) if settings.early_stopping == "window" else 0.0
-    return Epoch(train_loss, shares @ np.array(accuracies), loss + penalty, accuracy)
+        missing = np.full(len(loss), np.nan)
+        return Epoch(loss, accuracy, missing, missing)
+    validation_loss, validation_accuracy = evaluate(model, validation)
+    if settings.early_stopping == "window":
+        # The authors' validation cost carries the L2 term, which matters to their stopping rule.
+        validation_loss = validation_loss + _penalty(model, settings)
+    return Epoch(loss, accuracy, validation_loss, validation_accuracy)
 
 
 def evaluate(model: GCN, labelled: LabelledBatch) -> tuple[FloatArray, FloatArray]:
@@ -244,48 +234,26 @@ def evaluate(model: GCN, labelled: LabelledBatch) -> tuple[FloatArray, FloatArra
     pairs that are right.
     """
     with torch.no_grad():
-        logits = model(labelled.batch)
-        losses = _node_losses(logits, labelled.labels)
-        return _weighted_sum(losses, labelled.weight), _accuracy(logits, labelled)
+        logits = model.forward(labelled.batch)
+    _, (loss, accuracy) = model.propagation.kernels.loss(
+        logits.numpy(), labelled.labels, labelled.weight
+    )
+    return loss, accuracy
 
 
-def _node_losses(logits: Tensor, labels: Tensor) -> Tensor:
-    n_targets, n_replicas, n_classes = logits.shape
-    if labels.ndim == 2:
-        wanted = labels[:, None, :].expand(logits.shape)
-        losses = nn.functional.binary_cross_entropy_with_logits(logits, wanted, reduction="none")
-        return losses.mean(dim=2)
-    wanted = labels[:, None].expand(n_targets, n_replicas).reshape(-1)
-    flat = logits.reshape(-1, n_classes)
-    return nn.functional.cross_entropy(flat, wanted, reduction="none").view(n_targets, n_replicas)
-
-
-def _weighted_sum(losses: Tensor, weight: Tensor) -> FloatArray:
-    # In double precision: the order of summation then hides far below what stopping compares.
-    exact = weight.double().numpy()
-    total: FloatArray = exact @ losses.detach().double().numpy() / exact.sum()
-    return total
-
-
-def _accuracy(logits: Tensor, labelled: LabelledBatch) -> FloatArray:
-    values, labels = logits.detach().numpy(), labelled.labels.numpy()
-    if labels.ndim == 2:
-        right = ((values > 0) == (labels > 0.5)[:, None, :]).mean(axis=2)
-    else:
-        right = values.argmax(axis=2) == labels[:, None]
-    weight = labelled.weight.double().numpy()
-    shares: FloatArray = weight @ right / weight.sum()
-    return shares
+def _penalised(model: GCN, settings: Settings) -> list[GraphConvolution]:
+    layers = [cast(GraphConvolution, layer) for layer in model.layers]
+    return layers if settings.weight_decay_layers == "all" else layers[:1]
 
 
 def _penalty(model: GCN, settings: Settings) -> FloatArray:
-    layers = model.layers if settings.weight_decay_layers == "all" else model.layers[:1]
     squares = np.zeros(len(model.seeds))
-    for layer in layers:
-        weight = cast(nn.Parameter, layer.weight).detach()
-        for replica in range(len(squares)):
-            own = weight[:, :, replica].reshape(-1)
-            squares[replica] += float(torch.dot(own, own))
+    for layer in _penalised(model, settings):
+        n_in, n_terms, n_replicas, n_out = layer.weight.shape
+        weight = layer.weight.detach().numpy().reshape(n_in * n_terms, -1)
+        # Down the columns first: a replica's sum then runs as it would alone.
+        columns = np.square(weight).sum(axis=0).reshape(n_replicas, n_out)
+        squares += columns.astype(np.float64).sum(axis=1)
     return settings.weight_decay / 2 * squares
 
 
@@ -346,9 +314,10 @@ def _load_kept(model: GCN, state: TrainingState) -> None:
 
 def _checkpoint(model: GCN, optimiser: _Adam, state: TrainingState) -> dict[str, Tensor]:
     tensors = {f"model.{n}": p.detach().clone() for n, p in model.named_parameters()}
-    for name in optimiser.state:
-        for key, value in optimiser.state[name].items():
-            tensors[f"adam.{key}.{name}"] = value.clone()
+    tensors["adam.n_steps"] = torch.tensor(optimiser.n_steps)
+    for name in optimiser.parameters:
+        tensors[f"adam.mean.{name}"] = optimiser.mean[name].clone()
+        tensors[f"adam.square.{name}"] = optimiser.square[name].clone()
     tensors["epochs"] = torch.from_numpy(np.array(state.epochs))  # (n_epochs, 4, n_replicas)
     for name in ("stopped_at", "best_score", "last_gain"):
         tensors[f"state.{name}"] = torch.from_numpy(getattr(state, name).copy())
@@ -362,8 +331,9 @@ def _restore(model: GCN, optimiser: _Adam, tensors: dict[str, Tensor]) -> Traini
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(tensors[f"model.{name}"])
-            for key, value in optimiser.state[name].items():
-                value.copy_(tensors[f"adam.{key}.{name}"])
+            optimiser.mean[name].copy_(tensors[f"adam.mean.{name}"])
+            optimiser.square[name].copy_(tensors[f"adam.square.{name}"])
+    optimiser.n_steps = int(tensors["adam.n_steps"])
     kept: list[dict[str, Tensor] | None] = []
     for replica in range(len(model.seeds)):
         prefix = f"kept.{replica}."

@@ -72,6 +72,54 @@ def dropout_dense_backward(
     return out
 
 
+def hidden_product(
+    dense: Array,
+    weight: Array,
+    dropout: Dropout | None = None,
+    row_ids: Array | None = None,
+    relu: bool = False,
+) -> Array:
+    """dropout(relu(dense)) @ weight; see `reference.hidden_product`."""
+    out: Array = _native.hidden_product(dense, weight, dropout, row_ids, relu)
+    return out
+
+
+def hidden_product_backward(
+    gradient: Array,
+    dense: Array,
+    weight: Array,
+    dropout: Dropout | None = None,
+    row_ids: Array | None = None,
+    relu: bool = False,
+) -> tuple[Array, Array]:
+    """Gradients of `hidden_product`; see `reference.hidden_product_backward`."""
+    out: tuple[Array, Array] = _native.hidden_product_backward(
+        gradient, dense, weight, dropout, row_ids, relu
+    )
+    return out
+
+
+def loss(
+    logits: Array, labels: Array, weight: Array, with_gradient: bool = False
+) -> tuple[Array | None, Array]:
+    """Cross-entropy, its gradient, and what is right; see `reference.loss`."""
+    out: tuple[Array | None, Array] = _native.loss(logits, labels, weight, with_gradient)
+    return out
+
+
+def adam(
+    parameter: Array,
+    gradient: Array,
+    mean: Array,
+    square: Array,
+    step: int,
+    learning_rate: float,
+    weight_decay: float,
+) -> None:
+    """One step of Adam, in place; see `reference.adam`."""
+    _native.adam(parameter, gradient, mean, square, step, learning_rate, weight_decay)
+
+
 def set_threads(n: int) -> None:
     """Let the kernels use n threads, the calling one included."""
     _native.set_threads(n)

@@ -112,6 +112,99 @@ def dropout_dense_backward(
     return out
 
 
+def hidden_product(
+    dense: Array,
+    weight: Array,
+    dropout: Dropout | None = None,
+    row_ids: Array | None = None,
+    relu: bool = False,
+) -> Array:
+    """Hidden activations, dropped out, times a layer's weight, replica by replica.
+
+    `dense` is (n_rows, n_replicas * n_in), `weight` (n_in, n_terms, n_replicas, n_out), out
+    (n_rows, n_terms * n_replicas * n_out). Dropout has a key for each replica.
+    """
+    hidden = _by_replica(dropout_dense(dense, dropout, row_ids, relu), weight)
+    product = np.einsum("nrj,jtro->ntro", hidden, weight, optimize=True)
+    return np.ascontiguousarray(product).reshape(len(dense), -1)
+
+
+def hidden_product_backward(
+    gradient: Array,
+    dense: Array,
+    weight: Array,
+    dropout: Dropout | None = None,
+    row_ids: Array | None = None,
+    relu: bool = False,
+) -> tuple[Array, Array]:
+    """Gradients of `hidden_product` for `dense` and for `weight`."""
+    hidden = _by_replica(dropout_dense(dense, dropout, row_ids, relu), weight)
+    upstream = gradient.reshape(len(dense), *weight.shape[1:])
+    for_hidden = np.einsum("ntro,jtro->nrj", upstream, weight, optimize=True)
+    for_weight = np.einsum("nrj,ntro->jtro", hidden, upstream, optimize=True)
+    raw = np.ascontiguousarray(for_hidden).reshape(dense.shape)
+    return (
+        dropout_dense_backward(raw, dense, dropout, row_ids, relu),
+        np.ascontiguousarray(for_weight),
+    )
+
+
+def _by_replica(dense: Array, weight: Array) -> Array:
+    return dense.reshape(len(dense), weight.shape[2], weight.shape[0])
+
+
+def loss(
+    logits: Array, labels: Array, weight: Array, with_gradient: bool = False
+) -> tuple[Array | None, Array]:
+    """Cross-entropy of logits of shape (n_rows, n_replicas, n_classes), and what is right.
+
+    `labels` are class numbers (n_rows,), for a softmax; or indicators (n_rows, n_classes), for a
+    sigmoid each, of which the mean counts. `weight` (n_rows,) says how much a row counts. Returns
+    the gradient of the weighted sum, or None if it is not wanted, and float64 figures of shape
+    (2, n_replicas): that sum, and the weight of the rows (of the row's share of classes) that are
+    labelled right.
+    """
+    exact = logits.astype(np.float64)
+    if labels.ndim == 1:
+        wanted = np.eye(logits.shape[2])[labels][:, None, :]
+        shifted = exact - exact.max(axis=2, keepdims=True)
+        totals = np.exp(shifted).sum(axis=2, keepdims=True)
+        losses = (np.log(totals) - shifted)[np.arange(len(labels)), :, labels]
+        right = exact.argmax(axis=2) == labels[:, None]
+        slope = np.exp(shifted) / totals - wanted
+    else:
+        wanted = labels.astype(np.float64)[:, None, :]
+        small = np.exp(-np.abs(exact))
+        losses = (np.log1p(small) + np.maximum(exact, 0) - exact * wanted).mean(axis=2)
+        right = ((exact > 0) == (wanted > 0.5)).mean(axis=2)
+        slope = (np.where(exact < 0, small, 1) / (1 + small) - wanted) / logits.shape[2]
+    figures = np.stack([weight @ losses, weight @ right])
+    gradient = (weight[:, None, None] * slope).astype(logits.dtype) if with_gradient else None
+    return gradient, figures
+
+
+def adam(
+    parameter: Array,
+    gradient: Array,
+    mean: Array,
+    square: Array,
+    step: int,
+    learning_rate: float,
+    weight_decay: float,
+) -> None:
+    """One step of Adam (Kingma and Ba), in place; `step` counts from 1. Decay is L2, not AdamW's.
+
+    Betas are 0.9 and 0.999, epsilon is 1e-8. `gradient` is only read.
+    """
+    number = parameter.dtype.type
+    slope = gradient + number(weight_decay) * parameter
+    mean += (1 - number(0.9)) * (slope - mean)
+    square[...] = number(0.999) * square + (1 - number(0.999)) * slope * slope
+    rate = number(learning_rate / (1 - 0.9**step))
+    correction = number(1 / np.sqrt(1 - 0.999**step))
+    parameter -= rate * mean / (np.sqrt(square) * correction + number(1e-8))
+
+
 def kept(key: int, threshold: int, row_ids: Array, elements: Array) -> Array:
     """Which (row id, element number) pairs survive; the two arrays broadcast.
 

@@ -1,0 +1,184 @@
+"""What the native kernels say of arguments that are not what they should be."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphconv import kernels
+from graphconv.kernels import Csr, Dropout
+
+KEY, HALF = 0x0123456789ABCDEF, 1 << 15
+
+
+@pytest.fixture
+def native() -> ModuleType:
+    missing = kernels.native_missing()
+    if missing is not None:
+        pytest.skip(missing)
+    return kernels.select("native")
+
+
+ENDS = np.array([0, 1, 3, 3, 5], np.int32)
+ROWS = Csr(ENDS[:-1], ENDS[1:], np.array([0, 1, 5, 2, 3], np.int32), np.ones(5, np.float32))
+WEIGHT, DENSE = np.ones((6, 8), np.float32), np.ones((4, 8), np.float32)
+HALF_DROPPED = Dropout((KEY,), HALF)
+LAYER = np.ones((4, 1, 2, 3), np.float32)
+LOGITS, LABELS, SHARES = np.ones((4, 2, 4), np.float32), np.zeros(4, np.int64), np.full(4, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "error", "message"),
+    [
+        ("propagate", (None, WEIGHT), TypeError, "rows must be a Csr"),
+        ("propagate", (ROWS[:3], WEIGHT), TypeError, "rows must be a Csr"),
+        ("propagate", (ROWS, [[1.0]]), TypeError, "dense must be a numpy array, got list"),
+        ("propagate", (ROWS, None), TypeError, "dense must be a numpy array, got NoneType"),
+        ("propagate", (ROWS, WEIGHT[0]), ValueError, "dense must have two dimensions"),
+        ("propagate", (ROWS, WEIGHT.T), ValueError, "dense must be C-contiguous"),
+        ("propagate", (ROWS, WEIGHT.astype(int)), TypeError, "dense must be float32 or float64"),
+        ("propagate", (ROWS, WEIGHT.astype(">f4")), TypeError, "dense must be float32 or float64"),
+        ("propagate", (ROWS, WEIGHT.astype(float)), TypeError, "rows.values must be float64 like"),
+        (
+            "propagate",
+            (ROWS, WEIGHT, np.ones(5, np.float32)),
+            ValueError,
+            r"row_scale must have shape \(4,\), one for each row, got shape \(5,\)",
+        ),
+        ("propagate", (ROWS, WEIGHT, None, np.ones(6)), TypeError, "column_scale must be float32"),
+        ("propagate", (ROWS, WEIGHT, None, None, "a"), TypeError, "self_weight must be a number"),
+        (
+            "propagate",
+            (ROWS._replace(end=ROWS.end[1:]), WEIGHT),
+            ValueError,
+            r"rows.end must have shape \(4,\) like rows.begin, got shape \(3,\)",
+        ),
+        (
+            "propagate",
+            (ROWS._replace(indices=ROWS.indices.astype(np.int64)), WEIGHT),
+            TypeError,
+            "rows.indices must be int32 like rows.begin, got int64",
+        ),
+        (
+            "propagate",
+            (ROWS._replace(values=np.ones(1, np.float32)), WEIGHT),
+            ValueError,
+            "rows.values must have shape",
+        ),
+        (
+            "propagate",
+            (ROWS._replace(begin=ROWS.begin.astype(float)), WEIGHT),
+            TypeError,
+            "rows.begin must be int32 or int64",
+        ),
+        ("feature_product", (ROWS, WEIGHT, 0.5), TypeError, "dropout must be a Dropout or None"),
+        ("feature_product", (ROWS, WEIGHT, Dropout((), HALF)), ValueError, "dropout.keys must be"),
+        ("feature_product", (ROWS, WEIGHT, Dropout((-1,), 9)), ValueError, "dropout.keys must be"),
+        ("feature_product", (ROWS, WEIGHT, Dropout((2**64,), 9)), ValueError, "dropout.keys must"),
+        (
+            "feature_product",
+            (ROWS, WEIGHT, Dropout((1, 2, 3), HALF)),
+            ValueError,
+            "multiple of the number of dropout keys, got 8 columns and 3 keys",
+        ),
+        ("feature_product", (ROWS, WEIGHT, Dropout((1,), 0)), ValueError, "in 1 .. 65536, got 0"),
+        ("feature_product", (ROWS, WEIGHT, Dropout((1,), 65537)), ValueError, "got 65537"),
+        (
+            "feature_product",
+            (ROWS, WEIGHT, Dropout((1,), 0.5)),  # type: ignore[arg-type]
+            TypeError,
+            "dropout.threshold must be an integer",
+        ),
+        (
+            "feature_product",
+            (ROWS, WEIGHT, HALF_DROPPED, np.arange(4, dtype=np.int32)),
+            TypeError,
+            "row_ids must be int64, got int32",
+        ),
+        ("feature_product", (ROWS, WEIGHT, HALF_DROPPED, np.arange(3)), ValueError, "row_ids must"),
+        (
+            "feature_product_transposed",
+            (ROWS, WEIGHT, 6),
+            ValueError,
+            "dense must have one row for each row of the features, got 6 for 4",
+        ),
+        ("feature_product_transposed", (ROWS, DENSE, -1), ValueError, "n_columns must not be"),
+        ("feature_product_transposed", (ROWS, DENSE, "6"), TypeError, "n_columns must be an int"),
+        ("dropout_dense", (DENSE[:, ::2], None, None), ValueError, "dense must be C-contiguous"),
+        (
+            "dropout_dense_backward",
+            (WEIGHT, DENSE, None, None),
+            ValueError,
+            "gradient must have the shape of dense",
+        ),
+        (
+            "dropout_dense_backward",
+            (DENSE.astype(float), DENSE, None, None),
+            TypeError,
+            "gradient must be float32 like dense, got float64",
+        ),
+        (
+            "hidden_product",
+            (DENSE, np.ones((8, 1, 1), np.float32)),
+            ValueError,
+            r"weight must have four dimensions, got shape \(8, 1, 1\)",
+        ),
+        (
+            "hidden_product",
+            (DENSE, LAYER.astype(float)),
+            TypeError,
+            "weight must be float32 like dense",
+        ),
+        (
+            "hidden_product",
+            (DENSE[:, :6].copy(), LAYER),
+            ValueError,
+            "a column for each replica and input of the weight, got 6 for 2 times 4",
+        ),
+        (
+            "hidden_product",
+            (DENSE, LAYER, HALF_DROPPED),
+            ValueError,
+            "dropout must have a key for each replica, got 1 for 2",
+        ),
+        (
+            "hidden_product_backward",
+            (np.ones((4, 7), np.float32), DENSE, LAYER),
+            ValueError,
+            r"gradient must have 24 elements, one for each of the product, got shape \(4, 7\)",
+        ),
+        ("loss", (DENSE, LABELS, SHARES), ValueError, "logits must have three dimensions"),
+        ("loss", (LOGITS, LABELS[:2], SHARES), ValueError, r"labels must have shape \(4,\)"),
+        ("loss", (LOGITS, LABELS.astype(np.int32), SHARES), TypeError, "labels must be int64"),
+        ("loss", (LOGITS, LABELS, DENSE[:, 0].copy()), TypeError, "weight must be float64"),
+        ("loss", (LOGITS, np.ones((4, 4)), SHARES), TypeError, "labels must be float32 like logi"),
+        (
+            "loss",
+            (LOGITS, np.ones((4, 3), np.float32), SHARES),
+            ValueError,
+            "labels must have 16 elements, one for each row and class",
+        ),
+        (
+            "adam",
+            (DENSE, WEIGHT, DENSE, DENSE, 1, 0.1, 0.0),
+            ValueError,
+            r"gradient must have 32 elements like parameter, got shape \(6, 8\)",
+        ),
+        (
+            "adam",
+            (DENSE, DENSE, DENSE, DENSE.astype(float), 1, 0.1, 0.0),
+            TypeError,
+            "square must be float32 like parameter",
+        ),
+        ("adam", (DENSE,) * 4 + ("a", 0.1, 0.0), TypeError, "step must be a number"),
+    ],
+)
+def test_wrong_arguments(
+    native: ModuleType, name: str, arguments: tuple[Any, ...], error: type, message: str
+) -> None:
+    with pytest.raises(error, match=message) as caught:
+        getattr(native, name)(*arguments)
+    assert "\n" not in str(caught.value)

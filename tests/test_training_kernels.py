@@ -1,0 +1,187 @@
+"""Kernels of training: the hidden product, the loss and Adam, by hand and against torch."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from graphconv import kernels
+from graphconv.kernels import Dropout
+
+MISSING = kernels.native_missing()
+needs_native = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+HALF = 1 << 15
+
+
+@pytest.fixture(params=["reference", pytest.param("native", marks=needs_native)])
+def kernel(request: pytest.FixtureRequest) -> ModuleType:
+    return kernels.select(request.param)
+
+
+def test_hidden_product_by_hand(kernel: ModuleType) -> None:
+    dense = np.array([[1.0, -2.0], [3.0, 4.0]])
+    weight = np.array([[1.0, 10.0], [2.0, 20.0]]).reshape(2, 1, 1, 2)
+    assert kernel.hidden_product(dense, weight).tolist() == [[-3, -30], [11, 110]]
+    assert kernel.hidden_product(dense, weight, relu=True).tolist() == [[1, 10], [11, 110]]
+    gradient = np.array([[1.0, 0.0], [0.0, 1.0]])
+    for_dense, for_weight = kernel.hidden_product_backward(gradient, dense, weight, relu=True)
+    assert for_dense.tolist() == [[1, 0], [10, 20]]
+    assert for_weight[:, 0, 0].tolist() == [[1, 3], [0, 4]]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [1, 3, 4, 7, 8, 16, 33, 70])
+@pytest.mark.parametrize(("n_replicas", "n_terms", "n_in"), [(1, 1, 16), (3, 2, 5), (2, 4, 1)])
+def test_hidden_product_is_dropout_then_product(
+    kernel: ModuleType, n_replicas: int, n_terms: int, n_in: int, width: int, dtype: Any
+) -> None:
+    rng = np.random.default_rng(width)
+    dense = rng.standard_normal((77, n_replicas * n_in)).astype(dtype)
+    weight = rng.standard_normal((n_in, n_terms, n_replicas, width)).astype(dtype)
+    gradient = rng.standard_normal((77, n_terms * n_replicas * width)).astype(dtype)
+    dropout = Dropout(tuple(range(n_replicas)), HALF)
+    ids = rng.permutation(1000)[:77]
+    tolerance = {"rtol": 1e-4, "atol": 1e-4} if dtype == np.float32 else {"rtol": 1e-10}
+    for drop in (None, dropout):
+        hidden = kernel.dropout_dense(dense, drop, ids, True)
+        out = kernel.hidden_product(dense, weight, drop, ids, True)
+        for_dense, for_weight = kernel.hidden_product_backward(
+            gradient, dense, weight, drop, ids, True
+        )
+        raw = np.zeros_like(dense)
+        for replica in range(n_replicas):
+            own = slice(replica * n_in, (replica + 1) * n_in)
+            for term in range(n_terms):
+                first = (term * n_replicas + replica) * width
+                block, theta = slice(first, first + width), weight[:, term, replica]
+                np.testing.assert_allclose(out[:, block], hidden[:, own] @ theta, **tolerance)
+                want = hidden[:, own].T @ gradient[:, block]
+                np.testing.assert_allclose(for_weight[:, term, replica], want, **tolerance)
+                raw[:, own] += gradient[:, block] @ theta.T
+        want = kernel.dropout_dense_backward(raw, dense, drop, ids, True)
+        np.testing.assert_allclose(for_dense, want, **tolerance)
+        assert (for_dense == 0).sum() == (want == 0).sum()
+
+
+@needs_native
+@pytest.mark.parametrize("n_rows", [50, 20000])  # one part of the rows, and several
+def test_a_replica_gives_the_bits_of_its_single_run(n_rows: int) -> None:
+    native = kernels.select("native")
+    rng = np.random.default_rng(0)
+    dense = rng.standard_normal((n_rows, 3 * 16)).astype(np.float32)
+    weight = rng.standard_normal((16, 2, 3, 7)).astype(np.float32)
+    gradient = rng.standard_normal((n_rows, 2, 3, 7)).astype(np.float32)
+    logits = rng.standard_normal((n_rows, 3, 7)).astype(np.float32)
+    labels, shares = rng.integers(7, size=n_rows), np.full(n_rows, 1 / n_rows)
+    keys = (3, 5, 7)
+    together = native.hidden_product(dense, weight, Dropout(keys, HALF), None, True)
+    backward = native.hidden_product_backward(
+        gradient.reshape(n_rows, -1), dense, weight, Dropout(keys, HALF), None, True
+    )
+    losses = native.loss(logits, labels, shares, True)
+    for r in range(3):
+        own_dense = dense[:, 16 * r : 16 * r + 16].copy()
+        own_weight, own_keys = weight[:, :, r : r + 1].copy(), Dropout(keys[r : r + 1], HALF)
+        alone = native.hidden_product(own_dense, own_weight, own_keys, None, True)
+        assert (together.reshape(n_rows, 2, 3, 7)[:, :, r] == alone.reshape(n_rows, 2, 7)).all()
+        own_gradient = gradient[:, :, r].reshape(n_rows, -1)
+        for_dense, for_weight = native.hidden_product_backward(
+            own_gradient, own_dense, own_weight, own_keys, None, True
+        )
+        assert (backward[0][:, 16 * r : 16 * r + 16] == for_dense).all()
+        assert (backward[1][:, :, r] == for_weight[:, :, 0]).all()
+        slope, figures = native.loss(logits[:, r : r + 1].copy(), labels, shares, True)
+        assert (losses[0][:, r] == slope[:, 0]).all()
+        assert (losses[1][:, r] == figures[:, 0]).all()
+
+
+def test_losses_by_hand(kernel: ModuleType) -> None:
+    # Softmax of (ln 3, 0) is (3/4, 1/4); sigmoid of ln 3 is 3/4, of 0 a half.
+    logits = np.array([[[np.log(3), 0.0]], [[np.log(3), 0.0]]])
+    halves = np.array([0.5, 0.5])
+    gradient, figures = kernel.loss(logits, np.array([0, 1]), halves, True)
+    np.testing.assert_allclose(figures, [[(np.log(4 / 3) + np.log(4)) / 2], [0.5]], rtol=1e-12)
+    want = [[[-1 / 8, 1 / 8]], [[3 / 8, -3 / 8]]]
+    np.testing.assert_allclose(gradient, want, rtol=1e-12)
+    several = np.array([[1.0, 0.0], [0.0, 1.0]])
+    gradient, figures = kernel.loss(logits, several, halves, True)
+    losses = [(np.log(4 / 3) + np.log(2)) / 2, (np.log(4) + np.log(2)) / 2]
+    np.testing.assert_allclose(figures, [[np.mean(losses)], [0.5]], rtol=1e-12)
+    want = [[[-1 / 16, 1 / 8]], [[3 / 16, -1 / 8]]]
+    np.testing.assert_allclose(gradient, want, rtol=1e-12)
+    assert kernel.loss(logits, several, halves)[0] is None
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 7, 600])
+def test_loss_equals_torch(kernel: ModuleType, n_classes: int) -> None:
+    rng = np.random.default_rng(n_classes)
+    logits = rng.standard_normal((40, 3, n_classes)) * 20
+    labels = rng.integers(n_classes, size=40)
+    several = (rng.random((40, n_classes)) < 0.5).astype(float)
+    weight = rng.random(40)
+    for wanted in (labels, several):
+        gradient, (losses, right) = kernel.loss(logits, wanted, weight, True)
+        for replica in range(3):
+            x = torch.tensor(logits[:, replica], requires_grad=True)
+            y = torch.from_numpy(wanted)
+            if wanted.ndim == 1:
+                node = torch.nn.functional.cross_entropy(x, y, reduction="none")
+                good = (x.argmax(dim=1) == y).double()
+            else:
+                node = torch.nn.functional.binary_cross_entropy_with_logits(
+                    x, y, reduction="none"
+                ).mean(dim=1)
+                good = ((x > 0) == (y > 0.5)).double().mean(dim=1)
+            loss = (node * torch.from_numpy(weight)).sum()
+            (slope,) = torch.autograd.grad(loss, x)
+            np.testing.assert_allclose(losses[replica], loss.item(), rtol=1e-10)
+            np.testing.assert_allclose(right[replica], (good.numpy() * weight).sum(), rtol=1e-12)
+            np.testing.assert_allclose(gradient[:, replica], slope, rtol=1e-9, atol=1e-14)
+
+
+def test_loss_takes_the_first_of_equal_logits(kernel: ModuleType) -> None:
+    logits = np.zeros((2, 1, 3), np.float32)
+    _, (_, right) = kernel.loss(logits, np.array([0, 1]), np.ones(2))
+    assert right.tolist() == [1.0]
+
+
+def test_loss_of_extreme_logits_is_finite_and_of_nan_is_nan(kernel: ModuleType) -> None:
+    logits = np.array([[[3e38, -3e38]]], np.float32)
+    for labels in (np.array([1]), np.array([[0.0, 1.0]], np.float32)):
+        gradient, (loss, _) = kernel.loss(logits, labels, np.ones(1), True)
+        assert np.isfinite(loss).all()
+        assert np.isfinite(gradient).all()
+        _, (loss, _) = kernel.loss(logits * np.float32(np.nan), labels, np.ones(1))
+        assert np.isnan(loss).all()
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_adam_equals_torch(kernel: ModuleType, decay: float) -> None:
+    rng = np.random.default_rng(0)
+    start = rng.standard_normal((5, 3))
+    wanted = torch.nn.Parameter(torch.from_numpy(start.copy()))
+    optimiser = torch.optim.Adam([wanted], lr=0.05, weight_decay=decay)
+    got, mean, square = start.copy(), np.zeros_like(start), np.zeros_like(start)
+    for step in range(1, 20):
+        gradient = rng.standard_normal((5, 3))
+        wanted.grad = torch.from_numpy(gradient.copy())
+        optimiser.step()
+        kernel.adam(got, gradient, mean, square, step, 0.05, decay)
+    np.testing.assert_allclose(got, wanted.detach().numpy(), rtol=1e-9)
+
+
+@needs_native
+def test_adam_gives_the_bits_of_the_reference() -> None:
+    rng = np.random.default_rng(1)
+    arrays = [rng.random(1001).astype(np.float32) for _ in range(4)]
+    results = []
+    for name in ("native", "reference"):
+        parameter, gradient, mean, square = (array.copy() for array in arrays)
+        kernels.select(name).adam(parameter, gradient, mean, square, 2, 0.01, 5e-4)  # type: ignore[arg-type]
+        results.append((parameter, mean, square))
+    for got, want in zip(*results, strict=True):
+        assert (got == want).all()
