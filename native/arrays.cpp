@@ -1,6 +1,8 @@
 #include "arrays.h"
 
 #include <initializer_list>
+#include <utility>
+#include <vector>
 
 namespace graphconv {
 namespace {
@@ -39,6 +41,37 @@ nb::object call(PyObject* function, std::initializer_list<PyObject*> arguments) 
 
 constexpr std::int64_t kLargeBytes = 1 << 20;
 
+// The memory of recent large results. An epoch makes the same few again and again; fresh memory
+// would cost a page fault every 4 KiB, which took as long as the products of 16 replicas on Cora.
+// A piece is free once nobody but this list refers to it. Guarded by the interpreter lock.
+class Recycled {
+public:
+    nb::object find(std::int64_t n_bytes) const {
+        for (const Piece& piece : pieces_) {
+            if (piece.n_bytes == n_bytes && Py_REFCNT(piece.memory.ptr()) == 1) return piece.memory;
+        }
+        return {};
+    }
+    void add(nb::object memory, std::int64_t n_bytes) {
+        if (n_bytes > kLimit) return;
+        pieces_.push_back({std::move(memory), n_bytes});
+        total_ += n_bytes;
+        while (total_ > kLimit) {
+            total_ -= pieces_.front().n_bytes;
+            pieces_.erase(pieces_.begin());
+        }
+    }
+
+private:
+    static constexpr std::int64_t kLimit = std::int64_t(1) << 27;
+    struct Piece {
+        nb::object memory;
+        std::int64_t n_bytes;
+    };
+    std::vector<Piece> pieces_;
+    std::int64_t total_ = 0;
+};
+
 [[noreturn]] void fail(nb::exception_type type, const std::string& message) {
     throw nb::builtin_exception(type, message.c_str());
 }
@@ -55,8 +88,13 @@ nb::object new_array(const nb::object& shape, std::int64_t n_elements, Kind kind
     if (n_elements * itemsize < kLargeBytes) return call(empty, {shape.ptr(), type});
     // numpy aligns to 16 bytes, so that a row of 64 takes two cache lines. A large matrix is mostly
     // gathered row by row from far memory: there it pays to begin at a line.
-    const nb::object size = nb::int_(n_elements * itemsize + 63);
-    const nb::object raw = call(empty, {size.ptr(), bytes});
+    static Recycled& recycled = *new Recycled;
+    const std::int64_t n_bytes = n_elements * itemsize + 63;
+    nb::object raw = recycled.find(n_bytes);
+    if (!raw.is_valid()) {
+        raw = call(empty, {nb::int_(n_bytes).ptr(), bytes});
+        recycled.add(raw, n_bytes);
+    }
     const Array memory(raw, "memory");
     const auto address = reinterpret_cast<std::uintptr_t>(memory.data<char>());
     const nb::object offset = nb::int_((64 - address % 64) % 64);

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -180,9 +181,9 @@ class _Adam:
             for name, parameter in self.parameters.items()
         ]
 
-    def step(self, logits: Tensor, gradient: Tensor) -> None:
-        """Update the parameters, given the gradient of the loss for the logits."""
-        slopes = torch.autograd.grad(logits, list(self.parameters.values()), gradient)
+    def step(self, loss: Tensor) -> None:
+        """Update the parameters by the gradient of the loss."""
+        slopes = torch.autograd.grad(loss, list(self.parameters.values()))
         self.n_steps += 1
         for slope, decay, (parameter, mean, square) in zip(
             slopes, self.decay, self._arrays, strict=True
@@ -198,6 +199,31 @@ class _Adam:
             )
 
 
+class _Loss(torch.autograd.Function):
+    """Loss of all replicas together, and each one's loss and accuracy, shape (2, n_replicas).
+
+    A scalar, because torch loads its compiler, 0.8 seconds, to compare the shapes of a gradient
+    that it is given.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Tensor, kernels: ModuleType, labelled: LabelledBatch
+    ) -> tuple[Tensor, Tensor]:
+        gradient, figures = kernels.loss(
+            logits.detach().numpy(), labelled.labels, labelled.weight, with_gradient=True
+        )
+        ctx.gradient = torch.from_numpy(gradient)
+        each = torch.from_numpy(figures)
+        ctx.mark_non_differentiable(each)
+        return logits.new_tensor(figures[0].sum()), each
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        # The loss is the end of the line: its own gradient is 1.
+        return ctx.gradient, None, None
+
+
 def _run_epoch(
     model: GCN,
     optimiser: _Adam,
@@ -206,25 +232,23 @@ def _run_epoch(
     epoch: int,
     settings: Settings,
 ) -> Epoch:
-    kernels = model.propagation.kernels
     figures = []
     for labelled in batches:
         logits = model.forward(labelled.batch, epoch)
-        gradient, own = kernels.loss(
-            logits.detach().numpy(), labelled.labels, labelled.weight, with_gradient=True
-        )
-        optimiser.step(logits, torch.from_numpy(gradient))
-        figures.append(own)
+        loss, own = _Loss.apply(logits, model.propagation.kernels, labelled)
+        optimiser.step(loss)
+        figures.append(own.numpy())
     sizes = [len(labelled.labels) for labelled in batches]
-    loss, accuracy = np.average(figures, axis=0, weights=sizes) if len(sizes) > 1 else figures[0]
+    mean = np.average(figures, axis=0, weights=sizes) if len(sizes) > 1 else figures[0]
+    train_loss, train_accuracy = mean
     if validation is None:
-        missing = np.full(len(loss), np.nan)
-        return Epoch(loss, accuracy, missing, missing)
+        missing = np.full(len(train_loss), np.nan)
+        return Epoch(train_loss, train_accuracy, missing, missing)
     validation_loss, validation_accuracy = evaluate(model, validation)
     if settings.early_stopping == "window":
         # The authors' validation cost carries the L2 term, which matters to their stopping rule.
         validation_loss = validation_loss + _penalty(model, settings)
-    return Epoch(loss, accuracy, validation_loss, validation_accuracy)
+    return Epoch(train_loss, train_accuracy, validation_loss, validation_accuracy)
 
 
 def evaluate(model: GCN, labelled: LabelledBatch) -> tuple[FloatArray, FloatArray]:
