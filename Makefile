@@ -6,7 +6,7 @@ NATIVE := $(wildcard CMakeLists.txt native/*)
 # Wheels come from the registry as they are; only graphconv itself may be compiled.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint accuracy reproduce results sanitize clean
+.PHONY: demo test lint accuracy reproduce results bench performance sanitize clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/graphconv demo
@@ -31,6 +31,15 @@ reproduce: $(VENV)/.reproduce
 results: $(VENV)/.runtime
 	$(BIN)/python scripts/build_results.py
 
+# Side by side with other libraries, and against what the machine can do; about 20 minutes, on a
+# machine that does nothing else. What is measured already is not measured again.
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/run.py
+
+# docs/performance.md, from the committed docs/performance.json.
+performance: $(VENV)/.runtime
+	$(BIN)/python scripts/build_performance.py
+
 # The C++ kernels' tests under AddressSanitizer and ThreadSanitizer.
 sanitize: $(VENV)/.develop
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/sanitize_kernels.sh
@@ -44,6 +53,10 @@ $(VENV)/.runtime: $(BIN)/pip pyproject.toml $(NATIVE)
 
 $(VENV)/.reproduce: $(VENV)/.runtime
 	$(PIP) --editable ".[deepwalk,tune]"
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.runtime
+	$(PIP) --editable ".[bench]"
 	@touch $@
 
 $(VENV)/.develop: $(BIN)/pip pyproject.toml $(NATIVE)

@@ -1,0 +1,277 @@
+"""Epochs side by side with the peers, whole trainings, replicas, threads and a busy machine."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+import peers
+from graphconv import load_dataset
+from graphconv.fitting import FittedGCN, fit_gcn
+from graphconv.graph import Graph
+from graphconv.kernels import native
+
+CITATIONS = ("cora", "citeseer", "pubmed")
+KERNELS = (
+    "feature_product",
+    "propagate",
+    "hidden_product",
+    "loss",
+    "hidden_product_backward",
+    "feature_product_transposed",
+    "adam",
+    "dropout_dense",
+    "dropout_dense_backward",
+)
+
+
+def data(name: str) -> Graph | None:
+    """A data set; None if it is not to be had here, as NELL's files may be."""
+    try:
+        return load_dataset(name)
+    except (OSError, ValueError):
+        return None
+
+
+def preset(name: str) -> str:
+    return "paper-nell" if name == "nell" else "paper"
+
+
+def side_by_side(quick: bool) -> dict[str, Any]:
+    """Milliseconds of an epoch with its validation pass, the libraries taking turns."""
+    found, missing = peers.available()
+    results: dict[str, Any] = {"missing": missing, "what": {p.name: p.what for p in found}}
+    results["data"] = {}
+    for name in (*CITATIONS, "nell"):
+        graph = data(name)
+        if graph is None:
+            continue
+        # Dense features of NELL would take 16 GB, and the other peers have no sparse ones.
+        on_nell = (peers.Graphconv, peers.PlainTorch)
+        models = [
+            peer(graph, preset(name), 0) for peer in found if name != "nell" or peer in on_nell
+        ]
+        seconds = defaultdict(list)
+        for model in models:
+            model.run(3)
+        for _ in range(3 if quick else 7):
+            for model in models:
+                seconds[model.name] += model.run(40 if model.name == "graphconv" else 8)
+        ours = float(np.median(seconds["graphconv"]))
+        results["data"][name] = {
+            model.name: {
+                "milliseconds": 1e3 * float(np.median(seconds[model.name])),
+                "ratio": float(np.median(seconds[model.name])) / ours,
+                "accuracy": None if quick and name == "nell" else model.test_accuracy(),
+            }
+            for model in models
+        }
+    return results
+
+
+def end_to_end(quick: bool) -> dict[str, float]:
+    """Seconds of `graphconv train cora` and of importing torch, fresh processes taking turns."""
+    seconds = defaultdict(list)
+    for _ in range(3 if quick else 7):
+        with tempfile.TemporaryDirectory() as folder:
+            commands = {
+                "train": ["-m", "graphconv", "train", "cora", "-q", "-o", f"{folder}/model"],
+                "import": ["-c", "import torch"],
+            }
+            for name, arguments in commands.items():
+                begin = time.perf_counter()
+                subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+                seconds[name].append(time.perf_counter() - begin)
+    train, alone = (float(np.median(seconds[name])) for name in ("train", "import"))
+    return {"train_seconds": train, "import_seconds": alone, "ratio": train / alone}
+
+
+def replicas(quick: bool, n_replicas: int = 16) -> dict[str, Any]:
+    """CPU seconds of replicas at once and of single runs one after the other, on one thread."""
+    results = {}
+    overrides = {"max_epochs": 40 if quick else 100, "early_stopping": "none"}
+    with threads(1):
+        for name in CITATIONS:
+            graph = load_dataset(name)
+            ratios, together, singly = [], [], []
+            fit_gcn(graph, preset="paper", overrides={"max_epochs": 5})
+            for _ in range(3):
+                begin = time.process_time()
+                fit_gcn(graph, preset="paper", overrides=overrides, seeds=range(n_replicas))
+                middle = time.process_time()
+                for seed in range(n_replicas):
+                    fit_gcn(graph, preset="paper", overrides=overrides, seeds=[seed])
+                together.append(middle - begin)
+                singly.append(time.process_time() - middle)
+                ratios.append(together[-1] / singly[-1])
+            results[name] = {
+                "together_seconds": float(np.median(together)),
+                "singly_seconds": float(np.median(singly)),
+                "ratio": float(np.median(ratios)),
+            }
+    return {"n_replicas": n_replicas, "data": results}
+
+
+def inference(quick: bool) -> dict[str, float]:
+    """predict_proba on Pubmed beside one forward pass over all nodes."""
+    from graphconv.batching import make_batch
+
+    fitted = fit_gcn(load_dataset("pubmed"), preset="paper", overrides={"max_epochs": 5})
+    features = fitted.scaler.transform(fitted.graph.features)
+    batch = make_batch(fitted.graph, n_hops=fitted.model.n_hops, features=features)
+
+    def forward() -> None:
+        with torch.no_grad():
+            fitted.model.forward(batch)
+
+    return compare({"predict": lambda: predict(fitted), "forward": forward}, 5 if quick else 25)
+
+
+def predict(fitted: FittedGCN) -> None:
+    fitted.probabilities()
+
+
+def compare(calls: dict[str, Any], n: int) -> dict[str, float]:
+    """Median milliseconds of calls that take turns, and the ratio of the first to the second."""
+    seconds = defaultdict(list)
+    for _ in range(n + 1):
+        for name, call in calls.items():
+            begin = time.perf_counter()
+            call()
+            seconds[name].append(time.perf_counter() - begin)
+    first, second = (float(np.median(seconds[name][1:])) for name in calls)
+    names = list(calls)
+    return {
+        f"{names[0]}_milliseconds": 1e3 * first,
+        f"{names[1]}_milliseconds": 1e3 * second,
+        "ratio": first / second,
+    }
+
+
+def thread_gain(quick: bool) -> dict[str, Any]:
+    """Median milliseconds of an epoch on one thread and on two."""
+    results = {}
+    for name in (*CITATIONS, "nell"):
+        graph = data(name)
+        if graph is None:
+            continue
+        model = peers.Graphconv(graph, preset(name), 0)
+        seconds: dict[int, list[float]] = {1: [], 2: []}
+        for _ in range(3 if quick else 7):
+            for n, own in seconds.items():
+                with threads(n):
+                    own += model.run(20)
+        one, two = (1e3 * float(np.median(own)) for own in seconds.values())
+        results[name] = {"one_thread": one, "two_threads": two, "gain": one / two}
+    return results
+
+
+def busy_machine(quick: bool) -> dict[str, Any]:
+    """Milliseconds of an epoch with a busy process on every core, beside a quiet single thread."""
+    results = {}
+    for name in ("cora", "pubmed"):
+        model = peers.Graphconv(load_dataset(name), "paper", 0)
+        model.run(20)
+        quiet, busy = [], []
+        for _ in range(2 if quick else 4):
+            with threads(1):
+                quiet += model.run(150)
+            with busy_cores():
+                busy += model.run(150)
+        alone, among = 1e3 * float(np.median(quiet)), 1e3 * float(np.median(busy))
+        mean = float(np.mean(busy)) / float(np.mean(quiet))
+        results[name] = {
+            "quiet": alone,
+            "busy": among,
+            "ratio": among / alone,
+            "ratio_of_means": mean,
+        }
+    return results
+
+
+def profile(quick: bool) -> dict[str, Any]:
+    """Where the time of an epoch goes: each kernel's median microseconds, and all the rest."""
+    results = {}
+    for name in CITATIONS:
+        model = peers.Graphconv(load_dataset(name), "paper", 0)
+        n_epochs = 50 if quick else 200
+        model.run(20)
+        with threads(1):
+            plain = model.run(n_epochs)
+            with timed_kernels() as seconds:
+                model.run(n_epochs)
+        parts = {}
+        for kernel, own in seconds.items():
+            if own:
+                each = np.array(own).reshape(n_epochs, -1)
+                parts[kernel] = 1e6 * float(np.median(each, axis=0).sum())
+        epoch = 1e6 * float(np.median(plain))
+        parts["Python and torch"] = epoch - sum(parts.values())
+        results[name] = {"microseconds": epoch, "parts": parts}
+    return results
+
+
+@contextmanager
+def timed_kernels() -> Iterator[dict[str, list[float]]]:
+    """Record how long each call of a kernel takes."""
+    seconds: dict[str, list[float]] = {name: [] for name in KERNELS}
+    originals = {name: getattr(native, name) for name in KERNELS}
+
+    def timed(name: str) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            begin = time.perf_counter()
+            result = originals[name](*arguments, **options)
+            seconds[name].append(time.perf_counter() - begin)
+            return result
+
+        return call
+
+    for name in KERNELS:
+        setattr(native, name, timed(name))
+    try:
+        yield seconds
+    finally:
+        for name, original in originals.items():
+            setattr(native, name, original)
+
+
+@contextmanager
+def threads(n: int) -> Iterator[None]:
+    before = native.get_threads()
+    native.set_threads(n)
+    try:
+        yield
+    finally:
+        native.set_threads(before)
+
+
+@contextmanager
+def busy_cores() -> Iterator[None]:
+    """A process that computes without pause on every core."""
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=spin, daemon=True) for _ in range(os.cpu_count() or 1)]
+    for process in processes:
+        process.start()
+    time.sleep(1.0)
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+
+
+def spin() -> None:
+    while True:
+        pass
