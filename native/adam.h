@@ -36,10 +36,7 @@ void adam(const Adam<T>& a) {
             parameter[k] -= rate * mean[k] / (std::sqrt(square[k]) * correction + epsilon);
         }
     };
-    const std::int64_t work = a.n * 16;
-    if (threads() == 1 || work < kWorthThreads) return update(0, a.n);
-    const int n = n_chunks(work);
-    share(n, [&](int chunk) { update(a.n * chunk / n, a.n * (chunk + 1) / n); });
+    share_evenly(a.n, a.n * 16, update);
 }
 
 }  // namespace GRAPHCONV_VARIANT

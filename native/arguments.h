@@ -76,6 +76,16 @@ struct HiddenProduct {
     bool relu;
 };
 
+template <class T, class I>
+struct Walks {
+    Rows<T, I> rows;
+    const double* totals;        // (rows.n_entries + 1,) or null
+    const std::int64_t* starts;  // (n_walks,)
+    std::int64_t* out;           // (n_walks, n_steps + 1)
+    std::int64_t n_walks, n_steps;
+    std::uint64_t key;
+};
+
 template <class T>
 struct Loss {
     const T* logits;             // (n_rows, n_replicas, n_classes)
@@ -107,6 +117,7 @@ struct Kernels {
     void (*dropout_dense)(const DropoutDense<T>&);
     void (*hidden_product)(const HiddenProduct<T>&);
     void (*hidden_product_backward)(const HiddenProduct<T>&);
+    void (*walks)(const Walks<T, I>&);
     void (*loss)(const Loss<T>&);
     void (*adam)(const Adam<T>&);
 };

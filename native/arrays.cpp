@@ -83,8 +83,10 @@ nb::object new_array(const nb::object& shape, std::int64_t n_elements, Kind kind
     static PyObject* const bytes = numpy("uint8");
     static PyObject* const float32 = numpy("float32");
     static PyObject* const float64 = numpy("float64");
+    static PyObject* const int64 = numpy("int64");
     const std::int64_t itemsize = kind == Kind::float32 ? 4 : 8;
-    PyObject* const type = kind == Kind::float32 ? float32 : float64;
+    PyObject* const type =
+        kind == Kind::float32 ? float32 : kind == Kind::float64 ? float64 : int64;
     if (n_elements * itemsize < kLargeBytes) return call(empty, {shape.ptr(), type});
     // numpy aligns to 16 bytes, so that a row of 64 takes two cache lines. A large matrix is mostly
     // gathered row by row from far memory: there it pays to begin at a line.

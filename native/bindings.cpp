@@ -66,6 +66,7 @@ public:
     }
 
     std::int64_t n_rows() const { return begin_.size(0); }
+    std::int64_t n_entries() const { return indices_.size(0); }
     bool wide() const { return begin_.kind() == Kind::int64; }
     void require_values(Kind kind, const char* like) const { values_.require_kind(kind, like); }
 
@@ -321,6 +322,33 @@ nb::object hidden_product_backward(nb::handle gradient, nb::handle dense, nb::ha
     return nb::make_tuple(dense_gradient, weight_gradient);
 }
 
+nb::object walks(nb::handle rows, nb::handle totals, nb::handle starts, nb::handle n_steps,
+                 nb::handle key) {
+    const CsrArrays csr(rows);
+    const Array sums(totals, "totals", true), from(starts, "starts");
+    sums.require_kind(Kind::float64, "");
+    sums.require_vector(csr.n_entries() + 1, ", one more than entries");
+    from.require_kind(Kind::int64, "");
+    from.require_vector(-1, "");
+    const std::int64_t steps = integer(n_steps, "n_steps");
+    if (steps < 0) throw nb::value_error("n_steps must not be negative");
+    const std::uint64_t hashed = PyLong_AsUnsignedLongLong(key.ptr());
+    if (hashed == std::uint64_t(-1) && PyErr_Occurred() != nullptr) {
+        PyErr_Clear();
+        throw nb::value_error("key must be an integer of 64 bits, not negative");
+    }
+    nb::object result = new_matrix(from.size(0), steps + 1, Kind::int64);
+    const Array out(result, "out");
+    with_types(Kind::float32, csr.wide(), [&](auto t, auto i) {
+        using T = decltype(t);
+        using I = decltype(i);
+        kernels<T, I>().walks({csr.rows<T, I>(), sums.none() ? nullptr : sums.data<const double>(),
+                               from.data<const std::int64_t>(), out.data<std::int64_t>(),
+                               from.size(0), steps, hashed});
+    });
+    return result;
+}
+
 // The gradient, or None if it is not wanted; losses and shares of right rows.
 nb::object loss(nb::handle logits, nb::handle labels, nb::handle weight, nb::handle with_gradient) {
     const Array given(logits, "logits"), wanted(labels, "labels"), counts(weight, "weight");
@@ -394,6 +422,8 @@ NB_MODULE(_native, m) {
           any("row_ids"), any("relu"));
     m.def("hidden_product_backward", graphconv::hidden_product_backward, any("gradient"),
           any("dense"), any("weight"), any("dropout"), any("row_ids"), any("relu"));
+    m.def("walks", graphconv::walks, any("rows"), any("totals"), any("starts"), any("n_steps"),
+          any("key"));
     m.def("loss", graphconv::loss, any("logits"), any("labels"), any("weight"),
           any("with_gradient"));
     m.def("adam", graphconv::adam, any("parameter"), any("gradient"), any("mean"), any("square"),

@@ -59,6 +59,14 @@ void share(int n, const Body& body) {
         const_cast<Body*>(&body));
 }
 
+// Calls body(first, last) over 0 .. n, on several threads if that much work pays.
+template <class Body>
+void share_evenly(std::int64_t n, std::int64_t work, const Body& body) {
+    if (threads() == 1 || work < kWorthThreads) return body(std::int64_t(0), n);
+    const int parts = n_chunks(work);
+    share(parts, [&](int part) { body(n * part / parts, n * (part + 1) / parts); });
+}
+
 // Calls body(first, last) over all rows, on several threads if that pays. Each row is worked on by
 // one thread and in one way, so the result does not depend on how the rows are shared out.
 template <class T, class I, class Body>

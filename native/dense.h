@@ -131,18 +131,7 @@ struct DropoutRows {
 template <class T>
 void dropout_dense(const DropoutDense<T>& a) {
     const DropoutRows<T> body{a};
-    const std::int64_t work = a.n_rows * a.width * 8;  // a hash costs that much
-    if (threads() == 1 || work < kWorthThreads) {
-        body(0, a.n_rows);
-        return;
-    }
-    const int n = n_chunks(work);
-    const std::int64_t step = (a.n_rows + n - 1) / n;
-    share(n, [&](int chunk) {
-        const std::int64_t first = chunk * step;
-        const std::int64_t last = first + step < a.n_rows ? first + step : a.n_rows;
-        if (first < last) body(first, last);
-    });
+    share_evenly(a.n_rows, a.n_rows * a.width * 8, body);  // a hash costs that much
 }
 
 }  // namespace GRAPHCONV_VARIANT

@@ -151,11 +151,8 @@ private:
 template <class T>
 void hidden_product(const HiddenProduct<T>& a) {
     const HiddenRows<T> body(a);
-    if (threads() == 1 || body.work() < kWorthThreads) return body.forward(0, a.n_rows);
-    const int n = n_chunks(body.work());
-    share(n, [&](int chunk) {
-        body.forward(a.n_rows * chunk / n, a.n_rows * (chunk + 1) / n);
-    });
+    share_evenly(a.n_rows, body.work(),
+                 [&](std::int64_t first, std::int64_t last) { body.forward(first, last); });
 }
 
 // Rows are cut into parts whose weight gradients are summed one after the other. How many depends

@@ -425,6 +425,10 @@ def big_results(native: ModuleType) -> dict[str, Array]:
     results["loss gradient"], results["loss"] = native.loss(
         logits, np.arange(3000) % 7, np.full(3000, 1 / 3000), True
     )
+    starts = np.arange(3000)
+    results["walks"] = native.walks(wide, None, starts, 20, KEY)
+    weights = np.concatenate([[0.0], np.cumsum(rng.random(len(wide.indices)))])
+    results["weighted walks"] = native.walks(wide, weights, starts, 20, KEY)
     parameter, gradient, mean, square = rng.random((4, 200000)).astype(np.float32)
     native.adam(parameter, gradient, mean, square, 3, 0.01, 0.1)
     results["adam"] = np.stack([parameter, mean, square])
@@ -447,6 +451,8 @@ def test_big_results_equal_the_reference(native: ModuleType) -> None:
     got_all, want_all = big_results(native), big_results(reference)
     for name, want in want_all.items():
         np.testing.assert_allclose(got_all[name], want, rtol=1e-4, atol=2e-4, err_msg=name)
+        if "walks" in name:
+            assert (got_all[name] == want).all()
 
 
 def test_a_replica_gives_the_bits_of_its_single_run(native: ModuleType) -> None:

@@ -1,4 +1,4 @@
-"""Random walks on a graph: all of them take their next step at once."""
+"""Random walks on a graph, and the pairs of nodes that meet on them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from graphconv import kernels
 from graphconv.graph import IntArray
+from graphconv.kernels import Csr
 
 
 def random_walks(
@@ -36,26 +38,13 @@ def random_walks(
     array([[0, 1, 0, 1],
            [1, 0, 1, 0]])
     """
-    begin, count = links.indptr[:-1].astype(np.int64), np.diff(links.indptr).astype(np.int64)
+    rows = Csr(links.indptr[:-1], links.indptr[1:], links.indices, None)
     # Where weights differ, a step is looked up in their running sum; else it is a plain draw.
     weighted = links.nnz > 0 and bool((links.data != links.data[0]).any())
-    reach = np.concatenate(([0.0], np.cumsum(links.data, dtype=np.float64))) if weighted else None
+    totals = np.concatenate(([0.0], np.cumsum(links.data, dtype=np.float64))) if weighted else None
+    key = int(rng.integers(2**64, dtype=np.uint64))
     nodes = np.asarray(starts, dtype=np.int64)
-    walks = np.empty((len(nodes), n_steps + 1), dtype=np.int64)
-    walks[:, 0] = nodes
-    for step in range(1, n_steps + 1):
-        chance = rng.random(len(nodes))
-        moving = count[nodes] > 0
-        first, n_choices = begin[nodes[moving]], count[nodes[moving]]
-        if reach is None:
-            chosen = first + (chance[moving] * n_choices).astype(np.int64)
-        else:
-            low, high = reach[first], reach[first + n_choices]
-            chosen = np.searchsorted(reach, low + chance[moving] * (high - low), side="right") - 1
-        chosen = np.clip(chosen, first, first + n_choices - 1)  # rounding may overshoot
-        nodes = nodes.copy()
-        nodes[moving] = links.indices[chosen]
-        walks[:, step] = nodes
+    walks: IntArray = kernels.select().walks(rows, totals, nodes, n_steps, key)
     return walks
 
 

@@ -99,6 +99,12 @@ def hidden_product_backward(
     return out
 
 
+def walks(rows: Csr, totals: Array | None, starts: Array, n_steps: int, key: int) -> Array:
+    """Random walks, shape (n_walks, n_steps + 1); see `reference.walks`."""
+    out: Array = _native.walks(rows, totals, starts, n_steps, key)
+    return out
+
+
 def loss(
     logits: Array, labels: Array, weight: Array, with_gradient: bool = False
 ) -> tuple[Array | None, Array]:

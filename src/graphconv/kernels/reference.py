@@ -153,6 +153,34 @@ def _by_replica(dense: Array, weight: Array) -> Array:
     return dense.reshape(len(dense), weight.shape[2], weight.shape[0])
 
 
+def walks(rows: Csr, totals: Array | None, starts: Array, n_steps: int, key: int) -> Array:
+    """Random walks from int64 `starts`, shape (n_walks, n_steps + 1): a hash a step.
+
+    Where entries weigh differently, `totals` (n_entries + 1,) is their running sum in float64, and
+    steps are taken in proportion; `rows.values` is not looked at. A walk that comes to a node
+    without neighbours stays there. Walk w's step s goes by the hash of (key, w, s).
+    """
+    out = np.empty((len(starts), n_steps + 1), dtype=np.int64)
+    out[:, 0] = nodes = starts
+    first_counter = np.arange(len(starts), dtype=np.uint64) << np.uint64(32)
+    begin, end = rows.begin.astype(np.int64), rows.end.astype(np.int64)
+    for step in range(1, n_steps + 1):
+        chance = (_hash(key, first_counter + np.uint64(step)) >> np.uint64(11)) * 2.0**-53
+        moving = begin[nodes] < end[nodes]
+        first, last = begin[nodes[moving]], end[nodes[moving]]
+        if totals is None:
+            chosen = first + (chance[moving] * (last - first)).astype(np.int64)
+        else:
+            low, high = totals[first], totals[last]
+            aim = low + chance[moving] * (high - low)
+            chosen = np.searchsorted(totals, aim, side="right") - 1
+        chosen = np.clip(chosen, first, last - 1)  # rounding may overshoot
+        nodes = nodes.copy()
+        nodes[moving] = rows.indices[chosen]
+        out[:, step] = nodes
+    return out
+
+
 def loss(
     logits: Array, labels: Array, weight: Array, with_gradient: bool = False
 ) -> tuple[Array | None, Array]:
@@ -212,15 +240,19 @@ def kept(key: int, threshold: int, row_ids: Array, elements: Array) -> Array:
     each: counter = row_id * 2**32 + element // 4, lane = element % 4.
     """
     elements = elements.astype(np.uint64)
-    with np.errstate(over="ignore"):
-        counter = (row_ids.astype(np.uint64) << np.uint64(32)) + (elements >> np.uint64(2))
-        z = np.uint64(key) + counter * _GOLDEN
-        z = (z ^ (z >> np.uint64(30))) * _MIX_1
-        z = (z ^ (z >> np.uint64(27))) * _MIX_2
-        z = z ^ (z >> np.uint64(31))
+    z = _hash(key, (row_ids.astype(np.uint64) << np.uint64(32)) + (elements >> np.uint64(2)))
     lane = (elements & np.uint64(3)) * np.uint64(16)
     survives: Array = ((z >> lane) & np.uint64(0xFFFF)) < np.uint64(threshold)
     return survives
+
+
+def _hash(key: int, counter: Array) -> Array:
+    with np.errstate(over="ignore"):
+        z = np.uint64(key) + counter * _GOLDEN
+        z = (z ^ (z >> np.uint64(30))) * _MIX_1
+        z = (z ^ (z >> np.uint64(27))) * _MIX_2
+        mixed: Array = z ^ (z >> np.uint64(31))
+    return mixed
 
 
 def _dense_mask(dense: Array, dropout: Dropout, row_ids: Array | None) -> Array:
