@@ -159,6 +159,33 @@ def embed(
 
 
 @app.command(cls=opt.GroupedCommand)
+def explain(
+    folder: opt.ModelFolder,
+    node: opt.NodeId,
+    data: opt.DataName = None,
+    edges: opt.Edges = None,
+    nodes: opt.Nodes = None,
+    class_name: opt.ClassName = None,
+    n: opt.Listed = 10,
+    output: opt.Picture = None,
+    data_dir: opt.DataDir = None,
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Say why a node has its label: which edges, neighbours and features carried it.
+
+    Each is taken away by itself and the prediction is computed again, so the figures are exact:
+    above 0 speaks for the label, below 0 against it. Data as for 'graphconv predict'.
+    """
+    from graphconv.data_source import DataRequest
+    from graphconv.labelling import run_explanation
+
+    screen = Screen(quiet=quiet, as_json=as_json)
+    request = DataRequest(data, edges, nodes, data_dir=data_dir)
+    run_explanation(folder, node, request, screen, label=class_name, n=n, output=output)
+
+
+@app.command(cls=opt.GroupedCommand)
 def datasets(data_dir: opt.DataDir = None, as_json: opt.AsJson = False) -> None:
     """List the data sets that can be named, and which are at hand."""
     from dataclasses import asdict

@@ -48,6 +48,7 @@ DataName = Annotated[
 ModelFolder = Annotated[
     Path, typer.Argument(help="Folder that 'graphconv train' wrote.", metavar="MODEL_DIR")
 ]
+NodeId = Annotated[str, typer.Argument(help="Id of the node.", metavar="NODE")]
 
 Edges = Annotated[Path | None, _data("--edges", "FILE", "Edges: CSV, TSV or Parquet.")]
 Nodes = Annotated[
@@ -241,3 +242,10 @@ Quiet = Annotated[bool, _output("--quiet -q", _FLAG, "No progress and no remarks
 AsJson = Annotated[
     bool, _output("--json", _FLAG, "Print one JSON object and nothing else on stdout.")
 ]
+
+ClassName = Annotated[
+    str | None,
+    _output("--class", "NAME", "Explain this class instead of the likeliest."),
+]
+Listed = Annotated[int, _output("-n", "N", "How many of each kind to list.")]
+Picture = Annotated[Path | None, _output("--output -o", "FILE", "Draw it: a PNG or SVG file.")]

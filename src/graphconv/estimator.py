@@ -20,6 +20,8 @@ from graphconv.estimator_input import (
     graph_to_predict,
     seeds_of,
 )
+from graphconv.explain import explain
+from graphconv.explanation import Explanation
 from graphconv.fitting import FittedGCN, FloatMatrix, Watch, fit_gcn
 from graphconv.graph import Graph
 from graphconv.model import Activation
@@ -246,6 +248,31 @@ class GCNClassifier(  # type: ignore[call-arg]
         check_is_fitted(self)
         graph, n_skipped = graph_to_predict(self, self.fitted_.graph, X, adjacency)
         return self.fitted_.embedding(graph)[n_skipped:]
+
+    def explain(self, node: Any, graph: Graph | None = None, label: Any = None) -> Explanation:
+        """Why a node has its label: what each edge, neighbour and feature contributes, exactly.
+
+        Parameters
+        ----------
+        node : hashable
+            Id of a node; its row where fit was given arrays.
+        graph : Graph, optional
+            Where the node is. Default: the graph of the training.
+        label : hashable, optional
+            The class to explain. Default: the likeliest one.
+
+        Examples
+        --------
+        >>> from graphconv import GCNClassifier, load_dataset
+        >>> clf = GCNClassifier(random_state=0).fit(load_dataset("karate"))
+        >>> why = clf.explain(11)
+        >>> why.label == clf.predict()[11]
+        True
+        >>> why.edges[0].item
+        (11, 0)
+        """
+        check_is_fitted(self)
+        return explain(self.fitted_, node, graph, label)
 
     @property
     def _n_features_out(self) -> int:
