@@ -65,3 +65,28 @@ def test_explain_refuses_what_it_cannot_do(run):
     refuse(run, "explain", "model", "p0042", "-o", "why.pdf", reason="must end in .png or .svg")
     refuse(run, "explain", "model", "p0042", "--class", "visio", reason="did you mean 'vision'?")
     refuse(run, "explain", "model", "p0042", "--edges", "no.csv", reason="no.csv: no such file")
+
+
+def test_suggest_prints_and_writes_a_table(run):
+    done = run("suggest", "model", "-n", 5, "-o", "next.csv")
+    assert done.out.splitlines()[0] == "Nodes to label next, the most instructive first"
+    lines = Path("next.csv").read_text().splitlines()
+    assert lines[0] == "rank,id,label,confidence,gain"
+    assert len(lines) == 6
+    listed = run("suggest", "model", *TABLES, "-n", 5, "--json").json
+    assert listed["output"] is None
+    ids = [line.split(",")[1] for line in lines[1:]]
+    assert [one["id"] for one in listed["suggestions"]] == ids
+    labelled = [
+        row.split(",")[0]
+        for row in Path("papers/nodes.csv").read_text().splitlines()
+        if not row.endswith(",")
+    ]
+    assert not set(ids) & set(labelled)
+
+
+def test_suggest_refuses_what_it_cannot_do(run):
+    refuse(run, "suggest", "model", "-n", 5000, reason="n must be from 1 to ")
+    refuse(run, "suggest", "model", "-n", 0, reason="got 0")
+    refuse(run, "suggest", "papers", reason="papers must be a graphconv model folder")
+    refuse(run, "suggest", "model", "-o", "next.txt", reason="must end in .csv, .tsv or .parquet")

@@ -186,6 +186,31 @@ def explain(
 
 
 @app.command(cls=opt.GroupedCommand)
+def suggest(
+    folder: opt.ModelFolder,
+    data: opt.DataName = None,
+    edges: opt.Edges = None,
+    nodes: opt.Nodes = None,
+    n: opt.HowMany = 20,
+    output: opt.TableFile = None,
+    data_dir: opt.DataDir = None,
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """List the unlabelled nodes whose labels would teach the model most.
+
+    Nodes that stand for many the model is unsure of come first, and no two for the same ones.
+    Label them in the table of nodes and train again. Data as for 'graphconv predict'.
+    """
+    from graphconv.data_source import DataRequest
+    from graphconv.labelling import run_suggestion
+
+    screen = Screen(quiet=quiet, as_json=as_json)
+    request = DataRequest(data, edges, nodes, data_dir=data_dir)
+    run_suggestion(folder, request, n, screen, output)
+
+
+@app.command(cls=opt.GroupedCommand)
 def datasets(data_dir: opt.DataDir = None, as_json: opt.AsJson = False) -> None:
     """List the data sets that can be named, and which are at hand."""
     from dataclasses import asdict

@@ -249,3 +249,7 @@ ClassName = Annotated[
 ]
 Listed = Annotated[int, _output("-n", "N", "How many of each kind to list.")]
 Picture = Annotated[Path | None, _output("--output -o", "FILE", "Draw it: a PNG or SVG file.")]
+HowMany = Annotated[int, _output("-n", "N", "How many nodes to suggest.")]
+TableFile = Annotated[
+    Path | None, _output("--output -o", "FILE", "Write them to a CSV, TSV or Parquet file as well.")
+]

@@ -28,6 +28,7 @@ from graphconv.model import Activation
 from graphconv.propagation import Rule
 from graphconv.scaling import Scaling
 from graphconv.settings import Settings
+from graphconv.suggest import Suggestion, suggest
 
 
 # scikit-learn's wrapping of transform's output would make its X obligatory.
@@ -273,6 +274,26 @@ class GCNClassifier(  # type: ignore[call-arg]
         """
         check_is_fitted(self)
         return explain(self.fitted_, node, graph, label)
+
+    def suggest(self, n: int = 20, graph: Graph | None = None) -> tuple[Suggestion, ...]:
+        """The nodes whose labels would teach the model most, the best first.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        graph : Graph, optional
+            Where to choose from. Default: the graph of the training.
+
+        Examples
+        --------
+        >>> from graphconv import GCNClassifier, load_dataset
+        >>> clf = GCNClassifier("paper", random_state=0).fit(load_dataset("cora"))
+        >>> len({suggestion.node for suggestion in clf.suggest(3)})
+        3
+        """
+        check_is_fitted(self)
+        return suggest(self.fitted_, n, graph)
 
     @property
     def _n_features_out(self) -> int:

@@ -1,4 +1,4 @@
-"""What `graphconv predict`, `embed` and `explain` do: load a model and perhaps new data, write."""
+"""What `graphconv predict`, `embed`, `explain` and `suggest` do with a model folder and data."""
 
 from __future__ import annotations
 
@@ -115,6 +115,46 @@ def run_explanation(
     picture = None if output is None else str(output)
     # The sentence is about all contributions, not only those that are listed.
     screen.result({**shown.to_json(), "sentence": why.sentence, **counts, "output": picture})
+
+
+def run_suggestion(
+    folder: Path, data: DataRequest, n: int, screen: Screen, output: Path | None = None
+) -> None:
+    """List the nodes to label next, and write them to a table if a file for it is given."""
+    if output is not None:
+        _check_table(output)
+    saved, graph, notes = load_with_data(folder, data, screen)
+    from graphconv.suggest import suggest
+
+    chosen = suggest(saved.fitted, n, graph)
+    for note in notes:
+        screen.remark(note)
+    columns = {
+        "rank": range(1, n + 1),
+        "id": [one.node for one in chosen],
+        "label": [one.label for one in chosen],
+        "confidence": [one.confidence for one in chosen],
+        "gain": [one.gain for one in chosen],
+    }
+    if output is not None:
+        write_table(columns, output)
+    listed = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    rows = [
+        [
+            str(one["rank"]),
+            str(one["id"]),
+            str(one["label"]),
+            f"{one['confidence']:.3f}",
+            f"{100 * one['gain']:.2f}",
+        ]
+        for one in listed
+    ]
+    heads = ["", "id", "label now", "confidence", "gain (%)"]
+    screen.table("Nodes to label next, the most instructive first", heads, rows)
+    screen.note("gain: share of the model's uncertainty that the label would newly speak to")
+    if output is not None:
+        screen.note(f"{n} suggestions written to {output}")
+    screen.result({"suggestions": listed, "output": None if output is None else str(output)})
 
 
 def _check_table(output: Path) -> None:
