@@ -211,6 +211,53 @@ def suggest(
 
 
 @app.command(cls=opt.GroupedCommand)
+def compare(
+    data: opt.DataName = None,
+    edges: opt.Edges = None,
+    nodes: opt.Nodes = None,
+    source: opt.Source = "source",
+    target: opt.Target = "target",
+    weight: opt.Weight = None,
+    relation: opt.Relation = None,
+    id: opt.Id = "id",
+    label: opt.Label = "label",
+    label_separator: opt.LabelSeparator = None,
+    categorical: opt.Categorical = None,
+    text: opt.Text = None,
+    ignore: opt.Ignore = None,
+    split_column: opt.SplitColumn = None,
+    directed: opt.Directed = False,
+    duplicates: opt.Duplicates = None,
+    self_loops: opt.SelfLoops = "keep",
+    closed_ids: opt.ClosedIds = False,
+    data_dir: opt.DataDir = None,
+    split: opt.CompareSplit = None,
+    methods: opt.Methods = None,
+    splits: opt.Splits = 10,
+    seed: opt.Seed = 0,
+    output: opt.CompareFolder = None,
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    r"""Find out which method to use on your data, by repeated random splits.
+
+    GCNs with each propagation rule and the baselines run on the same splits. After an
+    interruption the same command goes on from there.
+
+    \b
+    graphconv compare --edges edges.csv --nodes nodes.csv --text title
+    graphconv compare cora --split random --methods gcn,sgc,label-propagation
+    """
+    from graphconv.compare import run_comparison
+    from graphconv.data_source import DataRequest
+
+    screen = Screen(quiet=quiet, as_json=as_json)
+    tables = _table_options(locals())
+    request = DataRequest(data, edges, nodes, tables, split, data_dir)
+    run_comparison(request, methods, splits, seed, output, screen)
+
+
+@app.command(cls=opt.GroupedCommand)
 def datasets(data_dir: opt.DataDir = None, as_json: opt.AsJson = False) -> None:
     """List the data sets that can be named, and which are at hand."""
     from dataclasses import asdict

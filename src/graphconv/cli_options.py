@@ -253,3 +253,25 @@ HowMany = Annotated[int, _output("-n", "N", "How many nodes to suggest.")]
 TableFile = Annotated[
     Path | None, _output("--output -o", "FILE", "Write them to a CSV, TSV or Parquet file as well.")
 ]
+Methods = Annotated[
+    list[str] | None,
+    _model(
+        "--methods",
+        "NAMES",
+        "Methods to compare, separated by commas, or all. Default: those that are fast.",
+    ),
+]
+Splits = Annotated[int, _training("--splits", "N", "How many random splits to compare on.")]
+CompareSplit = Annotated[
+    str | None,
+    _data(
+        "--split",
+        "SPLIT",
+        "fraction:TRAIN,VALIDATION,TEST or random (20 a class, 500 validation, 1000 test). "
+        "Default: fraction:0.6,0.2,0.2.",
+    ),
+]
+CompareFolder = Annotated[
+    Path | None,
+    _output("--output -o", "DIR", "Folder for runs, figures and plot. Default: runs/compare-NAME."),
+]
