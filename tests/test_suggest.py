@@ -38,15 +38,18 @@ def test_uncertainty_is_from_0_to_1():
     np.testing.assert_allclose(_uncertainty(shares, is_multilabel=True), half, rtol=1e-5)
 
 
-def test_directions_are_the_propagated_features():
+def test_directions_are_the_propagated_features(monkeypatch):
     graph = split(generate("homophilous, bag of words", n_nodes=60), n_per_class=3)
     fitted = fit_gcn(graph, overrides=BRIEF)
     nodes = np.array([5, 0, 17])
     step = renormalised_adjacency(graph).toarray()
     spread = step @ step @ fitted.scaler.transform(graph.features).toarray()
     expected = spread / np.linalg.norm(spread, axis=1, keepdims=True)
-    found = suggest_module._directions(fitted, graph, nodes)
-    np.testing.assert_allclose(found.toarray(), expected[nodes], atol=1e-5)
+    dense = suggest_module._directions(fitted, graph, nodes)
+    np.testing.assert_allclose(dense, expected[nodes], atol=1e-5)
+    monkeypatch.setattr(suggest_module, "DENSE_FROM", 1.0)
+    sparse = suggest_module._directions(fitted, graph, nodes)
+    np.testing.assert_allclose(sparse.toarray(), expected[nodes], atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["homophilous, bag of words", "dense embeddings", "no features"])

@@ -29,6 +29,8 @@ from graphconv.table_files import did_you_mean
 Array = npt.NDArray[Any]
 # Of larger graphs so many random nodes stand for all, and so many are candidates.
 MOST_NODES = 3000
+# Share of entries from which a matrix is treated as dense.
+DENSE_FROM = 0.05
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,8 @@ def _directions(fitted: FittedGCN, graph: Graph, nodes: IntArray) -> Any:
             rows = rows @ step
     features = fitted.scaler.transform(graph.features)
     spread = rows if features is None else rows @ features
+    if sp.issparse(spread) and spread.nnz > DENSE_FROM * spread.shape[0] * spread.shape[1]:
+        spread = spread.toarray()  # hops fill rows up, and dense products are far faster then
     squares = spread.multiply(spread) if sp.issparse(spread) else spread * spread
     length = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
     inverse = np.divide(1, length, out=np.zeros_like(length), where=length > 0)
