@@ -277,4 +277,5 @@ def test_the_picture_shows_joined_edges():
     assert legend[:2] == ["edge speaks for the label", "edge speaks against it"]
     assert {"predicted theory", "predicted vision"} < set(legend)
     assert {text.get_text() for text in panel.texts} == {"p1", "p2", "p3"}
-    assert len(panel.lines) == 2
+    assert len(panel.patches) == 2
+    assert "p1 -> p2" in replace(EXAMPLE, directed=True).sentence

@@ -85,6 +85,7 @@ def explain(
         labels=dict(zip(ids[: len(labels)], labels, strict=True)),
         distances=dict(zip(ids, around.distance.tolist(), strict=True)),
         notes=tuple(note for note in notes if note),
+        directed=graph.directed,
     )
 
 

@@ -39,10 +39,6 @@ class Contribution:
     label_without: Any
     detail: str = ""
 
-    @property
-    def name(self) -> str:
-        return " - ".join(map(str, self.item)) if isinstance(self.item, tuple) else str(self.item)
-
 
 @dataclass(frozen=True)
 class Explanation:
@@ -73,6 +69,8 @@ class Explanation:
         How many hops away each node of the neighbourhood is, by id.
     notes : tuple of str
         What was left out, and by which rule.
+    directed : bool
+        Whether an edge is read by its source only.
     """
 
     node: Any
@@ -87,6 +85,7 @@ class Explanation:
     labels: dict[Any, Any] = field(default_factory=dict, repr=False)
     distances: dict[Any, int] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
+    directed: bool = False
 
     @property
     def sentence(self) -> str:
@@ -128,7 +127,12 @@ class Explanation:
         without = f"without it {self.probability - part.probability:.3f}"
         if part.label_without != self.predicted:
             without += f", and the label would be {part.label_without}"
-        return f"{kind} {part.name} ({without})"
+        return f"{kind} {self._name(kind, part)} ({without})"
+
+    def _name(self, kind: str, part: Contribution) -> str:
+        if kind != "the edge":
+            return str(part.item)
+        return (" -> " if self.directed else " - ").join(map(str, part.item))
 
     def top(self, n: int) -> Explanation:
         """The same with at most n contributions of each kind."""
@@ -147,7 +151,7 @@ class Explanation:
                 continue
             name = kind.removeprefix("the ")
             columns = [name, "probability", "log-odds", "label without", ""]
-            rows = [self._row(part) for part in items]
+            rows = [[self._name(kind, part), *self._figures(part)] for part in items]
             # Most tables have nothing to say in one of the last two.
             used = [n for n in range(5) if n < 3 or any(row[n] for row in rows)]
             tables.append(
@@ -159,10 +163,9 @@ class Explanation:
             )
         return tables
 
-    def _row(self, part: Contribution) -> list[str]:
+    def _figures(self, part: Contribution) -> list[str]:
         changed = "" if part.label_without == self.predicted else str(part.label_without)
-        figures = [f"{part.probability:+.3f}", f"{part.log_odds:+.2f}"]
-        return [part.name, *figures, changed, part.detail]
+        return [f"{part.probability:+.3f}", f"{part.log_odds:+.2f}", changed, part.detail]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, without the map of the neighbourhood."""

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import FancyArrowPatch
 
 from graphconv.explanation import Contribution, Explanation
 from graphconv.report.figures import COLOURS, MARKERS, new_figure
@@ -37,7 +38,7 @@ def draw_explanation(why: Explanation) -> Figure:
     classes = _classes(why, places)
     figure, axes = new_figure(1, 1, (9, 6.4))
     panel: Axes = axes[0][0]
-    _draw_edges(panel, shown, places)
+    _draw_edges(panel, shown, places, why.directed)
     for number, name in enumerate(classes):
         own = [node for node in places if _class_of(why, node, classes) == name]
         points = np.array([places[node] for node in own]).reshape(-1, 2)
@@ -129,17 +130,23 @@ def _rings(why: Explanation, shown: list[Contribution]) -> dict[Any, tuple[float
 
 
 def _draw_edges(
-    panel: Axes, shown: list[Contribution], places: Mapping[Any, tuple[float, float]]
+    panel: Axes,
+    shown: list[Contribution],
+    places: Mapping[Any, tuple[float, float]],
+    directed: bool,
 ) -> None:
     largest = max((abs(part.log_odds) for part in shown), default=0) or 1.0
     for part in reversed(shown):  # the strongest on top
         one, other = part.item
         if one not in places or other not in places or one == other:
             continue
-        (x0, y0), (x1, y1) = places[one], places[other]
         colour, line = _look(part)
-        width = 0.8 + 5 * abs(part.log_odds) / largest
-        panel.plot([x0, x1], [y0, y1], line, color=colour, lw=width, zorder=1)
+        arrow = FancyArrowPatch(
+            places[one], places[other], arrowstyle="-|>" if directed else "-", mutation_scale=14,
+            color=colour, linestyle=line, lw=0.8 + 5 * abs(part.log_odds) / largest, zorder=1,
+            shrinkA=0, shrinkB=7 if directed else 0,
+        )  # fmt: skip
+        panel.add_patch(arrow)
 
 
 def _look(part: Contribution) -> tuple[str, Literal["-", "--", ":"]]:
