@@ -279,3 +279,13 @@ def test_the_picture_shows_joined_edges():
     assert {text.get_text() for text in panel.texts} == {"p1", "p2", "p3"}
     assert len(panel.patches) == 2
     assert "p1 -> p2" in replace(EXAMPLE, directed=True).sentence
+
+
+@pytest.mark.parametrize("features", ["sparse", "dense", "none"])
+def test_neighbours_are_called_what_the_model_calls_them(features):
+    graph = random_graph(False, True, features)
+    fitted = fit_gcn(graph, overrides=BRIEF)
+    labels = fitted.probabilities().mean(axis=1).argmax(axis=1)
+    why = explain(fitted, "n9")
+    assert len(why.labels) > 1
+    assert why.labels == {node: labels[position_of(graph, node)] for node in why.labels}

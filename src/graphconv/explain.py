@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from graphconv.batching import make_batch
 from graphconv.explanation import Contribution, Explanation
 from graphconv.fitting import FittedGCN
 from graphconv.graph import Graph, IntArray
-from graphconv.neighbourhood import Edit, Neighbourhood
+from graphconv.neighbourhood import Edit, Neighbourhood, scaled_batch
 from graphconv.table_files import did_you_mean
 
 Array = npt.NDArray[Any]
@@ -164,13 +163,8 @@ def _score(shares: Array, target: int, is_multilabel: bool) -> tuple[Array, Arra
 
 def _labels_around(around: Neighbourhood) -> list[Any]:
     """What the model calls the nearest nodes of a neighbourhood."""
-    fitted, graph = around.fitted, around.graph
-    batch = make_batch(
-        graph,
-        around.rows[:MOST_LABELS],
-        n_hops=around.n_hops,
-        features=fitted.scaler.transform(graph.features),
-    )
+    fitted = around.fitted
+    batch = scaled_batch(fitted, around.graph, around.rows[:MOST_LABELS])
     shares = fitted.batch_probabilities(batch).mean(axis=1)
     return [fitted.graph.class_names[number] for number in shares.argmax(axis=1)]
 

@@ -195,6 +195,15 @@ class Neighbourhood:
         return _without_columns(self._raw, self.features, self.fitted.scaler, columns)
 
 
+def scaled_batch(fitted: FittedGCN, graph: Graph, targets: IntArray) -> Batch:
+    """A batch of some nodes for a fitted model; of the features, only its rows are scaled."""
+    batch = make_batch(graph, targets, n_hops=fitted.model.n_hops)
+    if graph.features is None:
+        return batch
+    scaled = fitted.scaler.transform(graph.features[batch.rows])
+    return replace(batch, features=_repeated(scaled, 1), _blocks={})
+
+
 def _by_row(rows: IntArray, columns: IntArray) -> list[tuple[int, tuple[int, ...]]]:
     grouped: dict[int, list[int]] = {}
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
