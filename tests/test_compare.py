@@ -65,7 +65,9 @@ def test_the_simplest_equal_is_recommended():
     found = verdict(best, result("middle", 89.0, 1.0, 0.5), result("simple", 80.0, 10.0, 8.0))
     assert found.recommendation.endswith("and the splits show it to be the best.")
     found = verdict(best, result("simple", 80.0, 10.0, -8.0))
-    assert found.recommendation.endswith("the most of all; no simpler method comes close.")
+    assert found.recommendation.endswith(
+        "no simpler method that was tried lies within 2 points of it."
+    )
     assert verdict(best).recommendation == "Only involved was run: 90.0 % of the test nodes right."
 
 

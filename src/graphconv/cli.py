@@ -239,14 +239,13 @@ def compare(
     quiet: opt.Quiet = False,
     as_json: opt.AsJson = False,
 ) -> None:
-    r"""Find out which method to use on your data, by repeated random splits.
+    """Find out which method to use on your data, by repeated random splits.
 
     GCNs with each propagation rule and the baselines run on the same splits. After an
     interruption the same command goes on from there.
 
-    \b
-    graphconv compare --edges edges.csv --nodes nodes.csv --text title
-    graphconv compare cora --split random --methods gcn,sgc,label-propagation
+    Examples: graphconv compare --edges edges.csv --nodes nodes.csv --text title; graphconv compare
+    cora --split random --methods gcn,sgc
     """
     from graphconv.compare import run_comparison
     from graphconv.data_source import DataRequest

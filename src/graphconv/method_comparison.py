@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
+from graphconv.experiments.summary import seconds_text
+
 FloatArray = npt.NDArray[np.float64]
 # Points of accuracy that nobody would give away for simplicity, whether the lead is proven or not.
 NOTABLE_LEAD = 2.0
@@ -110,7 +112,10 @@ class Comparison:
         if all(result.is_worse for result in self.results[1:]):
             return f"Use {use.method}: {figure}, and the splits show it to be the best."
         if use is best:
-            return f"Use {use.method}: {figure}, the most of all; no simpler method comes close."
+            return (
+                f"Use {use.method}: {figure}, the most of all; no simpler method that was tried "
+                f"lies within {NOTABLE_LEAD:g} points of it."
+            )
         n_equal = sum(result.is_as_good for result in self.results)
         return (
             f"Use {use.method}: {figure}, and it is the simplest of the {n_equal} methods that lie "
@@ -138,7 +143,7 @@ class Comparison:
                 f"{result.mean:.1f}",
                 "best" if result is self.best else f"{-result.lead:+.1f}",
                 "" if math.isnan(result.low) else f"{-result.high:+.1f} to {-result.low:+.1f}",
-                f"{result.seconds:.2f}",
+                seconds_text(result.seconds),
             ]
             for result in self.results
         ]
