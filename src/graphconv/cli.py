@@ -160,6 +160,104 @@ def embed(
 
 
 @app.command(cls=opt.GroupedCommand)
+def explain(
+    folder: opt.ModelFolder,
+    node: opt.NodeId,
+    data: opt.DataName = None,
+    edges: opt.Edges = None,
+    nodes: opt.Nodes = None,
+    class_name: opt.ClassName = None,
+    n: opt.Listed = 10,
+    output: opt.Picture = None,
+    data_dir: opt.DataDir = None,
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Say why a node has its label: which edges, neighbours and features carried it.
+
+    Each is taken away by itself and the prediction is computed again, so the figures are exact:
+    above 0 speaks for the label, below 0 against it. Data as for 'graphconv predict'.
+    """
+    from graphconv.data_source import DataRequest
+    from graphconv.labelling import run_explanation
+
+    screen = Screen(quiet=quiet, as_json=as_json)
+    request = DataRequest(data, edges, nodes, data_dir=data_dir)
+    run_explanation(folder, node, request, screen, label=class_name, n=n, output=output)
+
+
+@app.command(cls=opt.GroupedCommand)
+def suggest(
+    folder: opt.ModelFolder,
+    data: opt.DataName = None,
+    edges: opt.Edges = None,
+    nodes: opt.Nodes = None,
+    n: opt.HowMany = 20,
+    output: opt.TableFile = None,
+    data_dir: opt.DataDir = None,
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """List the unlabelled nodes whose labels would teach the model most.
+
+    Nodes that stand for many the model is unsure of come first, and no two for the same ones.
+    Label them in the table of nodes and train again. Data as for 'graphconv predict'.
+    """
+    from graphconv.data_source import DataRequest
+    from graphconv.labelling import run_suggestion
+
+    screen = Screen(quiet=quiet, as_json=as_json)
+    request = DataRequest(data, edges, nodes, data_dir=data_dir)
+    run_suggestion(folder, request, n, screen, output)
+
+
+@app.command(cls=opt.GroupedCommand)
+def compare(
+    data: opt.DataName = None,
+    edges: opt.Edges = None,
+    nodes: opt.Nodes = None,
+    source: opt.Source = "source",
+    target: opt.Target = "target",
+    weight: opt.Weight = None,
+    relation: opt.Relation = None,
+    id: opt.Id = "id",
+    label: opt.Label = "label",
+    label_separator: opt.LabelSeparator = None,
+    categorical: opt.Categorical = None,
+    text: opt.Text = None,
+    ignore: opt.Ignore = None,
+    split_column: opt.SplitColumn = None,
+    directed: opt.Directed = False,
+    duplicates: opt.Duplicates = None,
+    self_loops: opt.SelfLoops = "keep",
+    closed_ids: opt.ClosedIds = False,
+    data_dir: opt.DataDir = None,
+    split: opt.CompareSplit = None,
+    methods: opt.Methods = None,
+    splits: opt.Splits = 10,
+    seed: opt.Seed = 0,
+    output: opt.CompareFolder = None,
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Find out which method to use on your data, by repeated random splits.
+
+    GCNs with each propagation rule and the baselines run on the same splits. After an
+    interruption the same command goes on from there.
+
+    Examples: graphconv compare --edges edges.csv --nodes nodes.csv --text title; graphconv compare
+    cora --split random --methods gcn,sgc
+    """
+    from graphconv.compare import run_comparison
+    from graphconv.data_source import DataRequest
+
+    screen = Screen(quiet=quiet, as_json=as_json)
+    tables = _table_options(locals())
+    request = DataRequest(data, edges, nodes, tables, split, data_dir)
+    run_comparison(request, methods, splits, seed, output, screen)
+
+
+@app.command(cls=opt.GroupedCommand)
 def datasets(data_dir: opt.DataDir = None, as_json: opt.AsJson = False) -> None:
     """List the data sets that can be named, and which are at hand."""
     from dataclasses import asdict

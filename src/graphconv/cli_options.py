@@ -48,6 +48,7 @@ DataName = Annotated[
 ModelFolder = Annotated[
     Path, typer.Argument(help="Folder that 'graphconv train' wrote.", metavar="MODEL_DIR")
 ]
+NodeId = Annotated[str, typer.Argument(help="Id of the node.", metavar="NODE")]
 
 Edges = Annotated[Path | None, _data("--edges", "FILE", "Edges: CSV, TSV or Parquet.")]
 Nodes = Annotated[
@@ -240,4 +241,37 @@ CheckpointSeconds = Annotated[
 Quiet = Annotated[bool, _output("--quiet -q", _FLAG, "No progress and no remarks.")]
 AsJson = Annotated[
     bool, _output("--json", _FLAG, "Print one JSON object and nothing else on stdout.")
+]
+
+ClassName = Annotated[
+    str | None,
+    _output("--class", "NAME", "Explain this class instead of the likeliest."),
+]
+Listed = Annotated[int, _output("-n", "N", "How many of each kind to list.")]
+Picture = Annotated[Path | None, _output("--output -o", "FILE", "Draw it: a PNG or SVG file.")]
+HowMany = Annotated[int, _output("-n", "N", "How many nodes to suggest.")]
+TableFile = Annotated[
+    Path | None, _output("--output -o", "FILE", "Write them to a CSV, TSV or Parquet file as well.")
+]
+Methods = Annotated[
+    list[str] | None,
+    _model(
+        "--methods",
+        "NAMES",
+        "Methods to compare, separated by commas, or all. Default: those that are fast.",
+    ),
+]
+Splits = Annotated[int, _training("--splits", "N", "How many random splits to compare on.")]
+CompareSplit = Annotated[
+    str | None,
+    _data(
+        "--split",
+        "SPLIT",
+        "fraction:TRAIN,VALIDATION,TEST or random (20 a class, 500 validation, 1000 test). "
+        "Default: fraction:0.6,0.2,0.2.",
+    ),
+]
+CompareFolder = Annotated[
+    Path | None,
+    _output("--output -o", "DIR", "Folder for runs, figures and plot. Default: runs/compare-NAME."),
 ]

@@ -20,12 +20,15 @@ from graphconv.estimator_input import (
     graph_to_predict,
     seeds_of,
 )
+from graphconv.explain import explain
+from graphconv.explanation import Explanation
 from graphconv.fitting import FittedGCN, FloatMatrix, Watch, fit_gcn
 from graphconv.graph import Graph
 from graphconv.model import Activation
 from graphconv.propagation import Rule
 from graphconv.scaling import Scaling
 from graphconv.settings import Settings
+from graphconv.suggest import Suggestion, suggest
 
 
 # scikit-learn's wrapping of transform's output would make its X obligatory.
@@ -246,6 +249,51 @@ class GCNClassifier(  # type: ignore[call-arg]
         check_is_fitted(self)
         graph, n_skipped = graph_to_predict(self, self.fitted_.graph, X, adjacency)
         return self.fitted_.embedding(graph)[n_skipped:]
+
+    def explain(self, node: Any, graph: Graph | None = None, label: Any = None) -> Explanation:
+        """Why a node has its label: what each edge, neighbour and feature contributes, exactly.
+
+        Parameters
+        ----------
+        node : hashable
+            Id of a node; its row where fit was given arrays.
+        graph : Graph, optional
+            Where the node is. Default: the graph of the training.
+        label : hashable, optional
+            The class to explain. Default: the likeliest one.
+
+        Examples
+        --------
+        >>> from graphconv import GCNClassifier, load_dataset
+        >>> clf = GCNClassifier(random_state=0).fit(load_dataset("karate"))
+        >>> why = clf.explain(11)
+        >>> why.label == clf.predict()[11]
+        True
+        >>> why.edges[0].item
+        (11, 0)
+        """
+        check_is_fitted(self)
+        return explain(self.fitted_, node, graph, label)
+
+    def suggest(self, n: int = 20, graph: Graph | None = None) -> tuple[Suggestion, ...]:
+        """The nodes whose labels would teach the model most, the best first.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        graph : Graph, optional
+            Where to choose from. Default: the graph of the training.
+
+        Examples
+        --------
+        >>> from graphconv import GCNClassifier, load_dataset
+        >>> clf = GCNClassifier("paper", random_state=0).fit(load_dataset("cora"))
+        >>> len({suggestion.node for suggestion in clf.suggest(3)})
+        3
+        """
+        check_is_fitted(self)
+        return suggest(self.fitted_, n, graph)
 
     @property
     def _n_features_out(self) -> int:

@@ -86,8 +86,15 @@ class FittedGCN:
 
         Of the training graph's nodes, or those of another graph with the same features.
         """
+        return self.batch_probabilities(self._batch(graph))
+
+    def batch_probabilities(self, batch: Batch) -> FloatMatrix:
+        """Probabilities of a batch's targets, shape (n_targets, n_replicas, n_classes).
+
+        The batch's features are taken as they are: they must have been through the scaler.
+        """
         with torch.no_grad(), single_torch_thread():
-            logits = self.model(self._batch(graph))
+            logits = self.model(batch)
             shares = logits.sigmoid() if self.graph.is_multilabel else logits.softmax(dim=2)
         return cast(FloatMatrix, shares.numpy())
 
@@ -99,7 +106,13 @@ class FittedGCN:
 
     def _batch(self, graph: Graph | None) -> Batch:
         graph = self.graph if graph is None else graph
-        known, given = self.graph, graph
+        self.check_fits(graph)
+        features = self.scaler.transform(graph.features)
+        return make_batch(graph, n_hops=self.model.n_hops, features=features)
+
+    def check_fits(self, given: Graph) -> None:
+        """Refuse a graph whose features are not of the kind the model was trained with."""
+        known = self.graph
         if (known.features is None) != (given.features is None):
             had = "no features" if known.features is None else f"{known.n_features} features"
             has = "none" if given.features is None else str(given.n_features)
@@ -110,8 +123,6 @@ class FittedGCN:
                 f"the model was trained with {known.n_features} {what}, the graph to predict "
                 f"has {given.n_features}"
             )
-        features = self.scaler.transform(graph.features)
-        return make_batch(graph, n_hops=self.model.n_hops, features=features)
 
 
 def fit_gcn(

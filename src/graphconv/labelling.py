@@ -1,4 +1,4 @@
-"""What `graphconv predict` and `graphconv embed` do: load a model and perhaps new data, write."""
+"""What `graphconv predict`, `embed`, `explain` and `suggest` do with a model folder and data."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from graphconv.files import check_writable
 from graphconv.graph import Graph
 from graphconv.predictions import Predictions, check_table_path, write_table
 
+PICTURE_SUFFIXES = (".png", ".svg")
+
 if TYPE_CHECKING:
     from graphconv.checkpoint import SavedModel
 
 
 def run_prediction(folder: Path, data: DataRequest, output: Path, screen: Screen) -> None:
     """Label the nodes of the training data, or of new data, and write the table."""
-    saved, graph, notes = _load_for_prediction(folder, data, output, screen)
+    _check_table(output)
+    saved, graph, notes = load_with_data(folder, data, screen)
     fitted = saved.fitted
     known = fitted.graph
     predictions = Predictions(
@@ -60,7 +63,8 @@ def _compare(predictions: Predictions, screen: Screen) -> dict[str, Any]:
 
 def run_embedding(folder: Path, data: DataRequest, output: Path, screen: Screen) -> None:
     """Write the hidden activations of the nodes, a row each."""
-    saved, graph, notes = _load_for_prediction(folder, data, output, screen)
+    _check_table(output)
+    saved, graph, notes = load_with_data(folder, data, screen)
     values = saved.fitted.embedding(graph)
     for note in notes:
         screen.remark(note)
@@ -72,12 +76,96 @@ def run_embedding(folder: Path, data: DataRequest, output: Path, screen: Screen)
     )
 
 
-def _load_for_prediction(
-    folder: Path, data: DataRequest, output: Path, screen: Screen
-) -> tuple[SavedModel, Graph, tuple[str, ...]]:
-    """The model, the graph to apply it to, and remarks on how that was read."""
+def run_explanation(
+    folder: Path,
+    node: str,
+    data: DataRequest,
+    screen: Screen,
+    *,
+    label: str | None = None,
+    n: int = 10,
+    output: Path | None = None,
+) -> None:
+    """Say why a node has its label, and draw it if a file for the picture is given."""
+    if n < 1:
+        raise ValueError(f"-n must be at least 1, got {n}")
+    if output is not None:
+        if output.suffix not in PICTURE_SUFFIXES:
+            raise ValueError(f"--output must end in .png or .svg, got {output}")
+        check_writable(output)
+    saved, graph, notes = load_with_data(folder, data, screen)
+    from graphconv.explain import explain
+
+    why = explain(saved.fitted, node, graph, label)
+    for note in (*notes, *why.notes):
+        screen.remark(note)
+    if output is not None:
+        from graphconv.report.explanation import draw_explanation
+        from graphconv.report.figures import write_figure
+
+        write_figure(draw_explanation(why), output)
+    shown = why.top(n)
+    if not screen.as_json:
+        print(why.sentence, flush=True)
+    for title, columns, rows in shown.tables():
+        screen.table(f"\n{title}", columns, rows)
+    if output is not None:
+        screen.note(f"picture written to {output}")
+    counts = {f"n_{kind}": len(getattr(why, kind)) for kind in ("edges", "neighbours", "features")}
+    picture = None if output is None else str(output)
+    # The sentence is about all contributions, not only those that are listed.
+    screen.result({**shown.to_json(), "sentence": why.sentence, **counts, "output": picture})
+
+
+def run_suggestion(
+    folder: Path, data: DataRequest, n: int, screen: Screen, output: Path | None = None
+) -> None:
+    """List the nodes to label next, and write them to a table if a file for it is given."""
+    if output is not None:
+        _check_table(output)
+    saved, graph, notes = load_with_data(folder, data, screen)
+    from graphconv.suggest import suggest
+
+    chosen = suggest(saved.fitted, n, graph)
+    for note in notes:
+        screen.remark(note)
+    columns = {
+        "rank": range(1, n + 1),
+        "id": [one.node for one in chosen],
+        "label": [one.label for one in chosen],
+        "confidence": [one.confidence for one in chosen],
+        "gain": [one.gain for one in chosen],
+    }
+    if output is not None:
+        write_table(columns, output)
+    listed = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    rows = [
+        [
+            str(one["rank"]),
+            str(one["id"]),
+            str(one["label"]),
+            f"{one['confidence']:.3f}",
+            f"{100 * one['gain']:.2f}",
+        ]
+        for one in listed
+    ]
+    heads = ["", "id", "label now", "confidence", "gain (%)"]
+    screen.table("Nodes to label next, the most instructive first", heads, rows)
+    screen.note("gain: share of the model's uncertainty that the label would newly speak to")
+    if output is not None:
+        screen.note(f"{n} suggestions written to {output}")
+    screen.result({"suggestions": listed, "output": None if output is None else str(output)})
+
+
+def _check_table(output: Path) -> None:
     check_table_path(output)
     check_writable(output)
+
+
+def load_with_data(
+    folder: Path, data: DataRequest, screen: Screen
+) -> tuple[SavedModel, Graph, tuple[str, ...]]:
+    """A model, the graph to apply it to, and remarks on how that was read."""
     from graphconv.checkpoint import load_model
 
     saved = load_model(folder)

@@ -30,7 +30,7 @@ import torch
 from torch import Tensor, nn
 
 from graphconv.batching import Batch
-from graphconv.graph import Graph
+from graphconv.graph import Graph, symmetrise
 
 Rule = Literal[
     "renormalised", "single-parameter", "first-order", "first-order-only", "chebyshev", "none"
@@ -267,3 +267,20 @@ def normalised_laplacian(graph: Graph) -> sp.csr_array:
     scale = np.divide(1, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0)
     scaling = sp.diags_array(scale)
     return sp.csr_array(sp.eye_array(graph.n_nodes) - scaling @ adjacency @ scaling)
+
+
+def renormalised_adjacency(graph: Graph) -> sp.csr_array:
+    """A-hat = D~^-1/2 (A + I) D~^-1/2 as a matrix; the edges of a directed graph go both ways.
+
+    Examples
+    --------
+    >>> from graphconv import Graph
+    >>> from graphconv.propagation import renormalised_adjacency
+    >>> renormalised_adjacency(Graph([[0, 1], [1, 0]])).toarray().round(3)
+    array([[0.5, 0.5],
+           [0.5, 0.5]], dtype=float32)
+    """
+    adjacency = symmetrise(graph.adjacency) if graph.directed else graph.adjacency
+    looped = adjacency + sp.eye_array(graph.n_nodes, dtype=np.float32)
+    scale = sp.diags_array(1 / np.sqrt(np.asarray(looped.sum(axis=1)).ravel()))
+    return sp.csr_array(scale @ looped @ scale)

@@ -18,7 +18,8 @@ from graphconv.baselines.transductive import (
     check_same_width,
     feature_matrix,
 )
-from graphconv.graph import Graph, symmetrise
+from graphconv.graph import Graph
+from graphconv.propagation import renormalised_adjacency
 from graphconv.scaling import Scaling, fit_scaler
 
 
@@ -72,7 +73,7 @@ class SGCClassifier(TransductiveClassifier):
             raise ValueError(f"n_hops must be a whole number of at least 0, got {self.n_hops!r}")
         self.scaler_ = fit_scaler(graph.features, self.scaling)
         train = graph.train_index
-        step = _renormalised(graph)
+        step = renormalised_adjacency(graph)
         # (S^K X) of the training rows alone, from the left: all rows would fill up with entries.
         rows = sp.eye_array(graph.n_nodes, dtype=np.float32, format="csr")[train]
         for _ in range(self.n_hops):
@@ -83,17 +84,9 @@ class SGCClassifier(TransductiveClassifier):
 
     def _label_graph(self, graph: Graph) -> FloatMatrix:
         check_same_width(self.graph_, graph)
-        step = _renormalised(graph)
+        step = renormalised_adjacency(graph)
         # Project, then propagate: S^K (X W) has a column a class, not one a feature.
         outputs = np.asarray(feature_matrix(graph, self.scaler_) @ self.classifier_.weight)
         for _ in range(self.n_hops):
             outputs = step @ outputs
         return cast(FloatMatrix, softmax(outputs + self.classifier_.intercept, axis=1))
-
-
-def _renormalised(graph: Graph) -> sp.csr_array:
-    """S = D~^-1/2 (A + I) D~^-1/2."""
-    adjacency = symmetrise(graph.adjacency) if graph.directed else graph.adjacency
-    looped = adjacency + sp.eye_array(graph.n_nodes, dtype=np.float32)
-    scale = sp.diags_array(1 / np.sqrt(np.asarray(looped.sum(axis=1)).ravel()))
-    return sp.csr_array(scale @ looped @ scale)

@@ -51,7 +51,7 @@ def run_baseline(series: Series, graph: Graph) -> list[Record]:
         seconds = perf_counter() - started
         shares = estimator.predict_proba()
         epochs = getattr(estimator, "n_iter_", None)
-        records.append(_record(graph, shares, seed, epochs, seconds))
+        records.append(run_record(graph, shares, seed, epochs, seconds))
     return records
 
 
@@ -62,7 +62,7 @@ def gcn_records(graph: Graph, settings: dict[str, Any], seeds: Sequence[int]) ->
     seconds = (perf_counter() - started) / len(seeds)
     shares = fitted.probabilities()
     return [
-        _record(graph, shares[:, replica], seed, int(epochs[replica]), seconds)
+        run_record(graph, shares[:, replica], seed, int(epochs[replica]), seconds)
         for replica, seed in enumerate(seeds)
     ]
 
@@ -90,7 +90,9 @@ def fit_replicas(
     return fitted, np.where(stopped == 0, last["epoch"], stopped)
 
 
-def _record(graph: Graph, shares: Any, seed: int, epochs: int | None, seconds: float) -> Record:
+def run_record(graph: Graph, shares: Any, seed: int, epochs: int | None, seconds: float) -> Record:
+    """What a run comes to: accuracy in percent on each split's nodes, epochs and seconds."""
+
     def percent(index: IntArray) -> float:
         return 100 * accuracy(graph.labels[index], shares[index])
 

@@ -52,11 +52,15 @@ def new_figure(
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure as PNG and as SVG; `path` has no suffix."""
-    with mpl.rc_context(_STYLE):
-        with replacing_file(path.with_suffix(".png")) as temporary:
-            figure.savefig(temporary, dpi=150)
-        with replacing_file(path.with_suffix(".svg")) as temporary:
-            figure.savefig(temporary, metadata={"Date": None})
+    write_figure(figure, path.with_suffix(".png"))
+    write_figure(figure, path.with_suffix(".svg"))
+
+
+def write_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG or SVG, by the suffix."""
+    more: Any = {"dpi": 150} if path.suffix == ".png" else {"metadata": {"Date": None}}
+    with mpl.rc_context(_STYLE), replacing_file(path) as temporary:
+        figure.savefig(temporary, **more)
 
 
 def draw_depth(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:

@@ -1,0 +1,291 @@
+"""Tests of graphconv.explain: every figure equals a plain recompute on the edited whole graph."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from graphconv import GCNClassifier, Graph, load_dataset
+from graphconv import explain as explain_module
+from graphconv import neighbourhood as neighbourhood_module
+from graphconv.explain import explain, position_of
+from graphconv.explanation import Contribution, Explanation
+from graphconv.files import json_text
+from graphconv.fitting import fit_gcn
+from graphconv.neighbourhood import Edit, Neighbourhood
+from graphconv.settings import RULES
+
+N_NODES = 16
+BRIEF = {"max_epochs": 8, "hidden": (4,), "dropout": 0.0}
+
+
+def random_graph(directed, weighted, features, seed=3):
+    """A graph with a self-loop and a hanging node, all of its parts random."""
+    rng = np.random.default_rng(seed)
+    dense = np.triu(rng.random((N_NODES, N_NODES)) < 0.15, 1).astype(float)
+    dense[2, 2] = 1
+    if weighted:
+        dense *= rng.uniform(0.1, 3, dense.shape)
+    adjacency = dense if directed else np.maximum(dense, dense.T)
+    if directed:
+        adjacency = np.maximum(adjacency, np.triu(rng.random(dense.shape) < 0.1, 1).T)
+    counts = rng.poisson(0.7, (N_NODES, 6)) * rng.uniform(0.5, 2, (N_NODES, 6))
+    matrix = {"sparse": sp.csr_array(counts), "dense": counts + 1, "none": None}[features]
+    ids = [f"n{number}" for number in range(N_NODES)]
+    labels = rng.integers(3, size=N_NODES)
+    return Graph(adjacency, matrix, labels, node_ids=ids, directed=directed)
+
+
+def without_edge(graph, edge):
+    one, other = (position_of(graph, end) for end in edge)
+    matrix = graph.adjacency.toarray()
+    assert matrix[one, other] > 0
+    matrix[one, other] = 0
+    if not graph.directed:
+        matrix[other, one] = 0
+    return replace(graph, adjacency=matrix)
+
+
+def without_node(graph, node):
+    matrix = graph.adjacency.toarray()
+    matrix[position_of(graph, node)] = 0
+    matrix[:, position_of(graph, node)] = 0
+    return replace(graph, adjacency=matrix)
+
+
+def without_feature(graph, column, scaler):
+    is_sparse = sp.issparse(graph.features)
+    matrix = graph.features.toarray() if is_sparse else graph.features.copy()
+    matrix[:, column] = 0 if scaler.mean is None else scaler.mean[column]
+    return replace(graph, features=sp.csr_array(matrix) if is_sparse else matrix)
+
+
+def assert_exact(fitted, graph, node):
+    """All contributions of an explanation equal what the whole edited graph gives."""
+    why = explain(fitted, node, graph)
+    position = position_of(graph, node)
+    target = graph.class_names.index(why.label)
+
+    def probability(edited):
+        return float(fitted.probabilities(edited).mean(axis=1)[position, target])
+
+    assert why.probability == pytest.approx(probability(graph), abs=2e-6)
+    edited = [(part, without_edge(graph, part.item)) for part in why.edges]
+    edited += [(part, without_node(graph, part.item)) for part in why.neighbours]
+    edited += [(part, without_feature(graph, part.item, fitted.scaler)) for part in why.features]
+    for part, graph_without in edited:
+        expected = probability(graph) - probability(graph_without)
+        assert part.probability == pytest.approx(expected, abs=5e-6), part
+        p, q = probability(graph), probability(graph_without)
+        odds = np.log(p / (1 - p)) - np.log(q / (1 - q))
+        assert part.log_odds == pytest.approx(odds, abs=1e-3), part
+    return why
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_contributions_equal_a_recompute_on_the_edited_graph(rule, directed, weighted):
+    for features in ("sparse", "dense", "none"):
+        graph = random_graph(directed, weighted, features)
+        overrides = {**BRIEF, "propagation": rule, "scaling": "row"}
+        fitted = fit_gcn(graph, overrides=overrides, seeds=[1, 2])
+        for node in ("n2", "n9"):
+            why = assert_exact(fitted, graph, node)
+            assert bool(why.features) == (features != "none")
+            assert bool(why.edges) == (rule != "none")
+
+
+@pytest.mark.parametrize("features", ["sparse", "dense"])
+@pytest.mark.parametrize("scaling", ["row", "l2", "standard", "none"])
+def test_features_are_scaled_anew(scaling, features):
+    graph = random_graph(False, False, features)
+    fitted = fit_gcn(graph, overrides={**BRIEF, "scaling": scaling})
+    why = assert_exact(fitted, graph, "n5")
+    assert max(abs(part.probability) for part in why.features) > 1e-4
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_learned_self_loops_three_layers_and_other_graphs(directed):
+    graph = random_graph(directed, True, "sparse")
+    overrides = {**BRIEF, "hidden": (4, 4), "residual": True, "self_loop_weight": "learn"}
+    fitted = fit_gcn(graph, overrides=overrides, seeds=[0, 5, 9])
+    assert_exact(fitted, graph, "n3")
+    assert_exact(fitted, random_graph(directed, True, "sparse", seed=8), "n3")
+
+
+def test_which_edges_and_neighbours_are_listed():
+    # 0 - 1 - 2 - 3 - 4: two layers see 2; the edge 2 - 3 only counts in the degree of 2.
+    path = np.diag([1, 1, 1, 1], 1) + np.diag([1, 1, 1, 1], -1)
+    graph = Graph(path, labels=[0, 0, 1, 1, 1])
+    why = explain(fit_gcn(graph, overrides=BRIEF), 0)
+    assert {part.item for part in why.edges} == {(0, 1), (1, 2)}
+    assert {part.item for part in why.neighbours} == {1, 2}
+    assert why.distances == {0: 0, 1: 1, 2: 2}
+    assert why.features == ()
+
+
+def test_several_entries_at_once_are_exact():
+    graph = random_graph(False, True, "sparse")
+    fitted = fit_gcn(graph, overrides=BRIEF)
+    around = Neighbourhood(fitted, graph, 9)
+    rows, columns = around.entry_row, around.entry_column
+    own = np.flatnonzero((rows == 0) | (columns == 0))
+    shares = around.probabilities([Edit(entries=tuple(own.tolist())), Edit(node=0)])
+    edited = fitted.probabilities(without_node(graph, "n9"))[9]
+    np.testing.assert_allclose(shares, np.stack([edited, edited]), atol=2e-6)
+
+
+def test_small_chunks_change_nothing(monkeypatch):
+    karate = load_dataset("karate")
+    fitted = fit_gcn(karate)
+    whole = explain(fitted, 5)
+    monkeypatch.setattr(neighbourhood_module, "NUMBERS_AT_ONCE", 1)
+    again = explain(fitted, 5)
+    for kind in ("edges", "neighbours"):
+        before = {part.item: part.probability for part in getattr(whole, kind)}
+        after = {part.item: part.probability for part in getattr(again, kind)}
+        assert after == pytest.approx(before, abs=1e-6)
+
+
+def test_a_hub_is_cut_down_to_what_the_model_uses_most(monkeypatch):
+    karate = load_dataset("karate")
+    fitted = fit_gcn(karate)
+    full = {part.item: part.probability for part in explain(fitted, 0).edges}
+    n_own = karate.adjacency.indptr[1]
+    monkeypatch.setattr(explain_module, "WORK", 0)
+    monkeypatch.setattr(explain_module, "FEWEST_EDITS", int(n_own))
+    why = explain(fitted, 0)
+    assert len(why.edges) == n_own
+    assert all(0 in part.item for part in why.edges)  # its own edges come first
+    assert why.notes[0].startswith(f"{n_own} of ")
+    assert "random walk of 2 steps" in why.notes[0]
+    assert len(full) > n_own
+    for part in why.edges:
+        assert part.probability == pytest.approx(full[part.item], abs=1e-6)
+
+
+def test_another_class_and_several_labels():
+    graph = random_graph(False, False, "dense")
+    fitted = fit_gcn(graph, overrides=BRIEF)
+    shares = fitted.probabilities().mean(axis=1)[4]
+    least = int(shares.argmin())
+    why = explain(fitted, "n4", label=least)
+    assert (why.label, why.predicted) == (least, int(shares.argmax()))
+    assert why.probability == pytest.approx(shares[least], abs=1e-6)
+    assert f"the probability of {least} is" in why.sentence
+
+    indicator = np.eye(3, dtype=int)[graph.labels]
+    several = replace(graph, labels=indicator)
+    fitted = fit_gcn(several, overrides=BRIEF)
+    why = explain(fitted, "n4")
+    shares = fitted.probabilities().mean(axis=1)[4]
+    assert why.probability == pytest.approx(shares.max(), abs=1e-6)
+    assert why.log_odds == pytest.approx(np.log(shares.max() / (1 - shares.max())), abs=1e-4)
+
+
+def test_bad_requests():
+    graph = random_graph(False, False, "sparse")
+    fitted = fit_gcn(graph, overrides=BRIEF)
+    with pytest.raises(ValueError, match=r"16 node ids, got 'm13' \(did you mean 'n13'\?\)"):
+        explain(fitted, "m13")
+    with pytest.raises(ValueError, match="class must be one of 0, 1, 2, got '7'"):
+        explain(fitted, "n3", label=7)
+    with pytest.raises(ValueError, match="trained with 6 features, the graph to predict has none"):
+        explain(fitted, "n3", replace(graph, features=None))
+
+
+def test_text_finds_an_id_that_is_a_number():
+    karate = load_dataset("karate")
+    assert position_of(karate, "7") == position_of(karate, 7) == 7
+
+
+EXAMPLE = Explanation(
+    node="p1",
+    label="theory",
+    probability=0.8,
+    log_odds=1.386,
+    predicted="theory",
+    n_hops=2,
+    edges=(
+        Contribution(("p1", "p2"), 0.45, 2.0, "vision"),
+        Contribution(("p2", "p3"), -0.05, -0.3, "theory", "weight 2"),
+    ),
+    neighbours=(Contribution("p2", 0.0001, 0.001, "theory", "linked"),),
+    features=(),
+    labels={"p1": "theory", "p2": "theory", "p3": "vision"},
+    distances={"p1": 0, "p2": 1, "p3": 2},
+    notes=("2 of 5 edges were tried",),
+)
+
+
+def test_words():
+    assert EXAMPLE.sentence == (
+        "p1 is labelled theory, with probability 0.800. What speaks for it most: the edge p1 - p2 "
+        "(without it 0.350, and the label would be vision). What speaks against it most: the edge "
+        "p2 - p3 (without it 0.850)."
+    )
+    text = str(EXAMPLE)
+    assert "p1 - p2  +0.450       +2.00     vision" in text
+    assert text.endswith("note: 2 of 5 edges were tried")
+    assert "Features" not in text
+    assert repr(EXAMPLE) == (
+        "Explanation('p1': 'theory', 0.800; 2 edges, 1 neighbours, 0 features)"
+    )
+    plain = replace(EXAMPLE, edges=(), neighbours=())
+    assert plain.sentence.endswith("No single edge, neighbour or feature changes this by itself.")
+    values = json.loads(json_text(EXAMPLE.top(1).to_json()))
+    assert values["edges"] == [
+        {
+            "item": ["p1", "p2"],
+            "probability": 0.45,
+            "log_odds": 2.0,
+            "label_without": "vision",
+            "detail": "",
+        }
+    ]
+
+
+def test_the_estimator_explains_by_row_number():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(0, 1, (20, 3)), rng.normal(4, 1, (20, 3))])
+    y = np.array(["low"] * 20 + ["high"] * 20)
+    clf = GCNClassifier(random_state=0, ensemble=2, max_epochs=20).fit(X, y)
+    why = clf.explain(30)
+    assert why.label == clf.predict()[30]
+    assert why.probability == pytest.approx(clf.predict_proba()[30].max(), abs=1e-6)
+
+
+def test_top_edges_matter_more_than_random_ones_on_cora():
+    from scripts.measure_fidelity import measure
+
+    result = measure(n_nodes=25, n_removed=(1, 3))
+    for row in result["rows"]:
+        assert row["mean_change_top"] > 2 * row["mean_change_random"]
+        assert row["nodes_where_top_is_larger"] > 0.75 * row["nodes"]
+
+
+def test_the_picture_shows_joined_edges():
+    from graphconv.report.explanation import draw_explanation
+
+    figure = draw_explanation(EXAMPLE)
+    panel = figure.axes[0]
+    assert "Why p1 is labelled theory (probability 0.80)" in panel.get_title()
+    legend = [text.get_text() for text in panel.get_legend().get_texts()]
+    assert legend[:2] == ["edge speaks for the label", "edge speaks against it"]
+    assert {"predicted theory", "predicted vision"} < set(legend)
+    assert {text.get_text() for text in panel.texts} == {"p1", "p2", "p3"}
+    assert len(panel.patches) == 2
+    assert "p1 -> p2" in replace(EXAMPLE, directed=True).sentence
+
+
+@pytest.mark.parametrize("features", ["sparse", "dense", "none"])
+def test_neighbours_are_called_what_the_model_calls_them(features):
+    graph = random_graph(False, True, features)
+    fitted = fit_gcn(graph, overrides=BRIEF)
+    labels = fitted.probabilities().mean(axis=1).argmax(axis=1)
+    why = explain(fitted, "n9")
+    assert len(why.labels) > 1
+    assert why.labels == {node: labels[position_of(graph, node)] for node in why.labels}

@@ -1,0 +1,137 @@
+"""Tests of graphconv.suggest: which nodes are suggested, in which order, and what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.generated_graphs import generate, split
+
+from graphconv import GCNClassifier, Graph, load_dataset
+from graphconv import suggest as suggest_module
+from graphconv.fitting import fit_gcn
+from graphconv.propagation import renormalised_adjacency
+from graphconv.suggest import _choose, _uncertainty, suggest
+
+BRIEF = {"max_epochs": 10, "hidden": (8,)}
+
+
+def test_the_choice_by_hand():
+    # Columns: candidates 7, 8 and 9. 7 and 8 are alike and stand for three nodes, 9 for one.
+    likeness = np.array([[1, 0.9, 0], [0.9, 1, 0], [0.8, 0.7, 0], [0, 0, 1]])
+    among = np.array([7, 8, 9])
+    even = list(_choose(among, likeness, np.zeros(4), np.ones(4), 3))
+    # 7 adds 2.7 of 4. Then 9 adds 1, and 8 only 0.1: what 7 stands for is covered.
+    assert [node for node, _ in even] == [7, 9, 8]
+    assert [gain for _, gain in even] == pytest.approx([2.7 / 4, 1 / 4, 0.1 / 4])
+    # A node nobody is unsure of is worth nothing; one that is covered already neither.
+    sure = list(_choose(among, likeness, np.zeros(4), np.array([0.1, 0.1, 0.1, 1]), 1))
+    assert sure[0][0] == 9
+    known = list(_choose(among, likeness, np.array([1, 1, 1, 0]), np.ones(4), 1))
+    assert known[0][0] == 9
+
+
+def test_uncertainty_is_from_0_to_1():
+    shares = np.array([[0.5, 0.5], [1, 0], [0.9, 0.1]], dtype=np.float32)
+    half = _uncertainty(shares, is_multilabel=False)
+    expected = -(0.9 * np.log(0.9) + 0.1 * np.log(0.1)) / np.log(2)
+    np.testing.assert_allclose(half, [1, 0, expected], rtol=1e-5)
+    np.testing.assert_allclose(_uncertainty(shares, is_multilabel=True), half, rtol=1e-5)
+
+
+def test_directions_are_the_propagated_features(monkeypatch):
+    graph = split(generate("homophilous, bag of words", n_nodes=60), n_per_class=3)
+    fitted = fit_gcn(graph, overrides=BRIEF)
+    nodes = np.array([5, 0, 17])
+    step = renormalised_adjacency(graph).toarray()
+    spread = step @ step @ fitted.scaler.transform(graph.features).toarray()
+    expected = spread / np.linalg.norm(spread, axis=1, keepdims=True)
+    dense = suggest_module._directions(fitted, graph, nodes)
+    np.testing.assert_allclose(dense, expected[nodes], atol=1e-5)
+    monkeypatch.setattr(suggest_module, "DENSE_FROM", 1.0)
+    sparse = suggest_module._directions(fitted, graph, nodes)
+    np.testing.assert_allclose(sparse.toarray(), expected[nodes], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["homophilous, bag of words", "dense embeddings", "no features"])
+@pytest.mark.parametrize("rule", ["renormalised", "none"])
+def test_suggestions_are_new_distinct_and_repeatable(kind, rule):
+    whole = split(generate(kind, n_nodes=120), n_per_class=3)
+    graph = whole.with_split(whole.train_index, whole.test_index[:20], whole.test_index[20:50])
+    fitted = fit_gcn(graph, overrides={**BRIEF, "propagation": rule})
+    chosen = suggest(fitted, 10)
+    nodes = [one.node for one in chosen]
+    assert len(set(nodes)) == 10
+    used = {*graph.train_index, *graph.validation_index, *graph.test_index}
+    assert not used & set(nodes)
+    assert suggest(fitted, 10) == chosen
+    assert suggest(fitted, 4) == chosen[:4]
+    gains = [one.gain for one in chosen]
+    assert gains == sorted(gains, reverse=True)
+    assert 0 <= gains[-1] <= gains[0] <= 1
+    shares = fitted.probabilities().mean(axis=1)
+    for one in chosen:
+        assert one.confidence == pytest.approx(shares[one.node].max())
+        assert one.label == graph.class_names[shares[one.node].argmax()]
+
+
+def test_a_large_graph_is_sampled(monkeypatch):
+    graph = split(generate("binary features", n_nodes=200), n_per_class=3)
+    graph = graph.with_split(graph.train_index)
+    fitted = fit_gcn(graph, overrides=BRIEF)
+    monkeypatch.setattr(suggest_module, "MOST_NODES", 20)
+    assert len({one.node for one in suggest(fitted, 30)}) == 30
+    assert suggest(fitted, 5) == suggest(fitted, 5)
+
+
+def test_new_data_with_labels_of_its_own():
+    graph = generate("binary features", n_nodes=80)
+    labels = np.where(np.arange(80) < 30, graph.labels, -1)
+    fitted = fit_gcn(replace(graph, labels=labels, train_index=np.arange(30)), overrides=BRIEF)
+    newer = replace(
+        graph, labels=np.where(np.arange(80) < 50, graph.labels, -1), train_index=np.arange(50)
+    )
+    chosen = [one.node for one in suggest(fitted, 30, newer)]
+    assert sorted(chosen) == list(range(50, 80))
+
+
+def test_several_labels_a_node():
+    graph = generate("binary features", n_nodes=80)
+    indicator = np.eye(graph.n_classes, dtype=np.int64)[graph.labels]
+    indicator[40:] = -1
+    several = Graph(graph.adjacency, graph.features, indicator)
+    chosen = suggest(fit_gcn(several, overrides=BRIEF), 5)
+    assert all(one.node >= 40 for one in chosen)
+
+
+def test_bad_requests():
+    karate = load_dataset("karate")
+    fitted = fit_gcn(karate, overrides=BRIEF)
+    with pytest.raises(ValueError, match=r"n must be from 1 to 2, .* got 3"):
+        suggest(fitted, 3, candidates=[5, 6])
+    with pytest.raises(ValueError, match=r"some nodes must be without a label .* all 34 have one"):
+        suggest(fitted, 1)
+    with pytest.raises(ValueError, match=r"n must be from 1 to 2, .* got 0"):
+        suggest(fitted, 0, candidates=[5, 6])
+    with pytest.raises(ValueError, match="candidates must be ids of the graph's nodes, got 'x'"):
+        suggest(fitted, 1, candidates=["x"])
+
+
+def test_the_estimator_suggests():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(0, 1, (20, 3)), rng.normal(4, 1, (20, 3))])
+    y = np.array([0] * 5 + [-1] * 15 + [1] * 5 + [-1] * 15)
+    chosen = GCNClassifier(random_state=0, max_epochs=20).fit(X, y).suggest(3)
+    assert all(y[one.node] == -1 for one in chosen)
+
+
+def test_it_beats_chance_on_cora():
+    from scripts.simulate_suggest import _rounds
+
+    cora = load_dataset("cora")
+    settings = {"first": 2, "last": 4}
+    gains = [
+        _rounds(cora, "suggest", seed, settings)["accuracy"][-1]
+        - _rounds(cora, "random", seed, settings)["accuracy"][-1]
+        for seed in range(3)
+    ]
+    assert np.mean(gains) > 0
