@@ -80,6 +80,7 @@ def train(
     early_stopping: opt.EarlyStopping = None,
     patience: opt.Patience = None,
     class_weight: opt.ClassWeight = None,
+    calibrate: opt.Calibrate = True,
     seed: opt.Seed = 0,
     runs: opt.Runs = 1,
     kernels: opt.Kernels = "auto",
@@ -110,7 +111,7 @@ def train(
     settings["dropout"] = _rates(dropout)
     settings["class_weight"] = _class_weight(class_weight)
     chosen = {name: value for name, value in settings.items() if value is not None}
-    wanted = ModelRequest(model, preset, chosen, seed, runs, kernels)
+    wanted = ModelRequest(model, preset, chosen, seed, runs, kernels, calibrate)
     run_training(request, wanted, output, screen, resume, checkpoint_seconds)
 
 

@@ -218,6 +218,14 @@ ClassWeight = Annotated[
         "balanced (gives rare classes the same say) or NAME=WEIGHT,NAME=WEIGHT,...",
     ),
 ]
+Calibrate = Annotated[
+    bool,
+    _training(
+        "--calibration/--no-calibration",
+        _FLAG,
+        "Scale probabilities by the validation nodes, so that 80 % sure means 80 % right.",
+    ),
+]
 Seed = Annotated[int, _training("--seed", "N", "Same seed, same result.")]
 Runs = Annotated[
     int,

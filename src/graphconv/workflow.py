@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,7 +30,7 @@ from graphconv.kernels import native_missing
 from graphconv.predictions import Predictions
 from graphconv.readers import LoadedGraph
 from graphconv.settings import PAPER_ACCURACY, resolve_settings
-from graphconv.summary import describe, measure, show_results
+from graphconv.summary import describe, measure, measure_calibration, show_results
 from graphconv.table_files import did_you_mean
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class ModelRequest:
     seed: int = 0
     runs: int = 1
     kernels: str = "auto"
+    calibrate: bool = True
 
     def check(self) -> None:
         """Refuse what no data could make right."""
@@ -121,10 +122,10 @@ class _Job:
             "output": str(self.folder),
         }
 
-    def predictions(self, graph: Graph, each: Any) -> Predictions:
+    def predictions(self, graph: Graph, shares: Any) -> Predictions:
         separator = self.data.table_options.get("label_separator") or ";"
         return Predictions(
-            graph, each.mean(axis=1), graph.class_names, graph.is_multilabel, separator=separator
+            graph, shares, graph.class_names, graph.is_multilabel, separator=separator
         )
 
     def tell(self, results: dict[str, Any], what: str) -> None:
@@ -174,7 +175,7 @@ def _train_baseline(job: _Job) -> None:
     shares = np.stack(each, axis=1)  # (n_nodes, n_runs, n_classes)
     results = job.results(graph, shares, started)
     with replacing_folder(job.folder) as new:
-        job.predictions(graph, shares).write(new / "predictions.csv")
+        job.predictions(graph, shares.mean(axis=1)).write(new / "predictions.csv")
         (new / "results.json").write_text(json_text(results, indent=1), encoding="utf-8")
     job.tell(results, "predictions.csv and results.json (a baseline has no model to save)")
 
@@ -195,6 +196,8 @@ def _train_gcn(job: _Job, resume: bool, checkpoint_seconds: float) -> None:
     started = time.perf_counter()
     fitted = _fit(job, file, state)
     each = fitted.probabilities()
+    averaged = each.mean(axis=1)
+    calibrated = fitted.calibrate(averaged)
     # The fitted graph has the validation nodes that were set aside, if the data had none.
     results = {
         **job.results(fitted.graph, each, started),
@@ -202,9 +205,11 @@ def _train_gcn(job: _Job, resume: bool, checkpoint_seconds: float) -> None:
         "settings": fitted.settings.to_json(),
         "choice": fitted.choice,
         "self_loop_weight": fitted.self_loop_weight,
+        "calibration": asdict(fitted.calibration),
+        **measure_calibration(fitted.graph, averaged, calibrated),
     }
     saved = SavedModel(fitted, job.loaded.encoding, job.data.table_options, results, identity)
-    predictions = job.predictions(fitted.graph, each)
+    predictions = job.predictions(fitted.graph, calibrated)
     # Saved before anything is printed: a closed pipe must not cost the training.
     save_model(saved, job.folder, lambda new: predictions.write(new / "predictions.csv"))
     file.remove()
@@ -226,6 +231,7 @@ def _fit(job: _Job, file: TrainingFile, state: dict[str, Any] | None) -> FittedG
             preset=preset,
             overrides=overrides,
             seeds=job.wanted.seeds,
+            calibrate=job.wanted.calibrate,
             kernels=cast(Any, job.wanted.kernels),
             watch=Watch(on_epoch, state, file),
         )
@@ -255,6 +261,7 @@ def _identity(job: _Job) -> dict[str, Any]:
         "seed": job.wanted.seed,
         "runs": job.wanted.runs,
         "kernels": job.wanted.kernels,
+        "calibrate": job.wanted.calibrate,
         # Last: the first difference is the one that is told, and another seed splits otherwise.
         "data": job.graph.fingerprint(),
     }
