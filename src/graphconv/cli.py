@@ -85,6 +85,7 @@ def train(
     runs: opt.Runs = 1,
     kernels: opt.Kernels = "auto",
     output: opt.OutputFolder = None,
+    report: opt.Report = False,
     resume: opt.Resume = False,
     checkpoint_seconds: opt.CheckpointSeconds = 10.0,
     quiet: opt.Quiet = False,
@@ -112,7 +113,7 @@ def train(
     settings["class_weight"] = _class_weight(class_weight)
     chosen = {name: value for name, value in settings.items() if value is not None}
     wanted = ModelRequest(model, preset, chosen, seed, runs, kernels, calibrate)
-    run_training(request, wanted, output, screen, resume, checkpoint_seconds)
+    run_training(request, wanted, output, screen, resume, checkpoint_seconds, report)
 
 
 @app.command(cls=opt.GroupedCommand)
@@ -157,6 +158,22 @@ def embed(
     screen = Screen(quiet=quiet, as_json=as_json)
     request = DataRequest(data, edges, nodes, data_dir=data_dir)
     run_embedding(folder, request, output, screen)
+
+
+@app.command(cls=opt.GroupedCommand)
+def report(
+    folder: opt.ModelFolder,
+    output: opt.ReportFile = None,
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Write a page about a trained model: how good it is, and where it is unsure.
+
+    One HTML file that holds everything, opens without a network and can be mailed.
+    """
+    from graphconv.report.command import run_report
+
+    run_report(folder, output, Screen(quiet=quiet, as_json=as_json))
 
 
 @app.command(cls=opt.GroupedCommand)

@@ -240,6 +240,13 @@ OutputFolder = Annotated[
     _output("--output -o", "DIR", "Folder for the model and predictions.csv. Default: runs/NAME."),
 ]
 OutputFile = Annotated[Path, _output("--output -o", "FILE", "CSV, TSV or Parquet file to write.")]
+ReportFile = Annotated[
+    Path | None,
+    _output("--output -o", "FILE", "HTML file to write. Default: report.html in MODEL_DIR."),
+]
+Report = Annotated[
+    bool, _output("--report", _FLAG, "Write report.html, a page about the result, as well.")
+]
 Resume = Annotated[bool, _output("--resume", _FLAG, "Continue a training that was interrupted.")]
 CheckpointSeconds = Annotated[
     float,

@@ -17,6 +17,7 @@ from matplotlib.collections import LineCollection
 
 from graphconv.calibration import N_BINS, reliability
 from graphconv.graph import Graph
+from graphconv.predictions import confusion_table
 from graphconv.report.figures import STYLE
 from graphconv.report.layouts import embedding_map, graph_layout
 from graphconv.report.style import COLOURS, MARKERS, OTHER, class_marks, shown_classes
@@ -161,12 +162,6 @@ def confusion(
     ax.set_title(title)
     ax.figure.colorbar(image, ax=ax, label="share of the true class")
     return ax
-
-
-def confusion_table(truth: Array, found: Array, n_classes: int) -> Array:
-    """Counts of shape (n_classes, n_classes): rows are true classes, columns predicted ones."""
-    pairs = np.bincount(truth * n_classes + found, minlength=n_classes**2)
-    return pairs.reshape(n_classes, n_classes)
 
 
 def history(

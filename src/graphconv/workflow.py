@@ -24,7 +24,13 @@ from graphconv.data_source import (
     load_data,
     split_data,
 )
-from graphconv.files import check_replaceable, check_writable, json_text, replacing_folder
+from graphconv.files import (
+    REPORT_FILE,
+    check_replaceable,
+    check_writable,
+    json_text,
+    replacing_folder,
+)
 from graphconv.graph import Graph
 from graphconv.kernels import native_missing
 from graphconv.predictions import Predictions
@@ -98,6 +104,7 @@ class _Job:
     wanted: ModelRequest
     folder: Path
     screen: Screen
+    with_report: bool = False
 
     @property
     def paper_accuracy(self) -> float | None:
@@ -141,6 +148,7 @@ def run_training(
     screen: Screen,
     resume: bool = False,
     checkpoint_seconds: float = 10.0,
+    with_report: bool = False,
 ) -> None:
     """Load data, train, write the model folder with predictions.csv, print the table."""
     wanted.check()
@@ -149,12 +157,15 @@ def run_training(
         raise ValueError(f"--checkpoint-seconds must be at least 0, got {checkpoint_seconds}")
     if resume and wanted.is_baseline:
         raise ValueError(f"--resume is for gcn and mlp, got --model {wanted.model}")
+    if with_report and wanted.is_baseline:
+        raise ValueError(f"--report is for gcn and mlp, got --model {wanted.model}")
     loaded = load_data(data, screen)
     graph, note = split_data(loaded.graph, data.split, wanted.seed)
     folder = Path("runs") / graph.name.replace(":", "-") if output is None else output
     check_replaceable(folder)
     check_writable(folder)
-    job = _Job(replace(loaded, notes=(*loaded.notes, note)), graph, data, wanted, folder, screen)
+    loaded = replace(loaded, notes=(*loaded.notes, note))
+    job = _Job(loaded, graph, data, wanted, folder, screen, with_report)
     if wanted.is_baseline:
         _train_baseline(job)
     else:
@@ -213,7 +224,13 @@ def _train_gcn(job: _Job, resume: bool, checkpoint_seconds: float) -> None:
     # Saved before anything is printed: a closed pipe must not cost the training.
     save_model(saved, job.folder, lambda new: predictions.write(new / "predictions.csv"))
     file.remove()
-    job.tell(results, "model and predictions.csv")
+    what = "model and predictions.csv"
+    if job.with_report:
+        from graphconv.report.command import write_report_file
+
+        write_report_file(saved, job.folder / REPORT_FILE, job.screen)
+        what = f"model, predictions.csv and {REPORT_FILE}"
+    job.tell(results, what)
     if job.data.edges is not None and fitted.graph.features is not None:
         options = "--edges FILE --nodes FILE"
         job.screen.note(f"next: graphconv predict {job.folder} {options}   (to label new nodes)")

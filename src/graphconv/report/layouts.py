@@ -55,13 +55,13 @@ def embedding_map(
     True
     """
     rng = np.random.default_rng(random_state)
-    rows = _principal_components(np.asarray(hidden, dtype=np.float64))
-    n_nodes = len(rows)
-    if n_nodes <= MAX_LANDMARKS:
-        return _map_of_all(rows, rng, on_step)
-    landmarks = np.sort(rng.choice(n_nodes, MAX_LANDMARKS, replace=False))
-    known = _map_of_all(rows[landmarks], rng, on_step)
-    nearest, distance = _nearest(rows, rows[landmarks], 3)
+    with _one_thread():
+        rows = _principal_components(np.asarray(hidden, dtype=np.float64))
+        if len(rows) <= MAX_LANDMARKS:
+            return _map_of_all(rows, rng, on_step)
+        landmarks = np.sort(rng.choice(len(rows), MAX_LANDMARKS, replace=False))
+        known = _map_of_all(rows[landmarks], rng, on_step)
+        nearest, distance = _nearest(rows, rows[landmarks], 3)
     weight = 1 / (distance**2 + 1e-6)
     weight /= weight.sum(axis=1, keepdims=True)
     places: Array = (known[nearest] * weight[:, :, None]).sum(axis=1)
@@ -120,7 +120,8 @@ def graph_layout(
             places = places + force * (np.minimum(size, longest) / size)
             if on_step is not None:
                 on_step(number + 1, _N_FORCE_STEPS)
-    return places - places.mean(axis=0)
+    centred: Array = places - places.mean(axis=0)
+    return centred
 
 
 def _principal_components(rows: Array) -> Array:
@@ -153,16 +154,20 @@ def _map_of_all(rows: Array, rng: np.random.Generator, on_step: OnStep | None) -
 def _nearest(rows: Array, among: Array, k: int, skip_own: bool = False) -> tuple[Array, Array]:
     """Positions of the k nearest rows of `among`, and their distances."""
     places, distances = [], []
-    squares = (among**2).sum(axis=1)
-    for begin in range(0, len(rows), 1024):
-        block = rows[begin : begin + 1024]
-        gaps = squares - 2 * block @ among.T + (block**2).sum(axis=1, keepdims=True)
+    near, right = rows.astype(np.float32), -2 * among.T.astype(np.float32)
+    squares = (among**2).sum(axis=1).astype(np.float32)
+    for begin in range(0, len(rows), _BLOCK):
+        block = near[begin : begin + _BLOCK]
+        # Less the square of the row itself, which is the same for all.
+        gaps = block @ right
+        gaps += squares
         if skip_own:
             own = np.arange(len(block))
             gaps[own, begin + own] = np.inf
         chosen = np.argpartition(gaps, k - 1, axis=1)[:, :k]
+        squared = np.take_along_axis(gaps, chosen, axis=1) + (block**2).sum(axis=1, keepdims=True)
         places.append(chosen)
-        distances.append(np.sqrt(np.maximum(np.take_along_axis(gaps, chosen, axis=1), 0)))
+        distances.append(np.sqrt(np.maximum(squared, 0)))
     return np.concatenate(places), np.concatenate(distances)
 
 
@@ -187,22 +192,21 @@ def _spread(affinity: sp.csr_array, start: Array, on_step: OnStep | None) -> Arr
     share = affinity.data / affinity.data.sum()
     places, step, gains = start.copy(), np.zeros_like(start), np.ones_like(start)
     rate = max(n_nodes / 48, 20.0)
-    with _one_thread():
-        for number in range(_N_EARLY + _N_LATE):
-            # Attraction is exaggerated at first, which lets clusters form.
-            exaggeration, momentum = (12.0, 0.5) if number < _N_EARLY else (1.0, 0.8)
-            gap = places[heads] - places[affinity.indices]
-            force = share / (1 + (gap**2).sum(axis=1))
-            pull = _add_up(heads, gap * force[:, None], n_nodes)
-            total, push = _all_pairs(places, power=2)
-            slope = 4 * (exaggeration * pull - push / max(total, 1e-12))
-            gains = np.where(step * slope < 0, gains + 0.2, gains * 0.8).clip(0.01)
-            # A few nodes push each other so hard that only a limit keeps them in sight.
-            step = (momentum * step - rate * gains * slope).clip(-5, 5)
-            places = places + step
-            places -= places.mean(axis=0)
-            if on_step is not None:
-                on_step(number + 1, _N_EARLY + _N_LATE)
+    for number in range(_N_EARLY + _N_LATE):
+        # Attraction is exaggerated at first, which lets clusters form.
+        exaggeration, momentum = (12.0, 0.5) if number < _N_EARLY else (1.0, 0.8)
+        gap = places[heads] - places[affinity.indices]
+        force = share / (1 + (gap**2).sum(axis=1))
+        pull = _add_up(heads, gap * force[:, None], n_nodes)
+        total, push = _all_pairs(places, power=2)
+        slope = 4 * (exaggeration * pull - push / max(total, 1e-12))
+        gains = np.where(step * slope < 0, gains + 0.2, gains * 0.8).clip(0.01)
+        # A few nodes push each other so hard that only a limit keeps them in sight.
+        step = (momentum * step - rate * gains * slope).clip(-5, 5)
+        places = places + step
+        places -= places.mean(axis=0)
+        if on_step is not None:
+            on_step(number + 1, _N_EARLY + _N_LATE)
     return places
 
 
