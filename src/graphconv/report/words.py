@@ -14,6 +14,7 @@ from graphconv.table_files import count
 _IMBALANCE = 5
 _FEW_TRAINING_NODES = 5
 _FEW_HELD_OUT = 100
+_HARDLY_ALIKE = 0.2
 
 
 def percent(share: float | None, digits: int = 1) -> str:
@@ -234,7 +235,10 @@ def _about_calibration(findings: Findings) -> str:
 
 def _about_structure(findings: Findings) -> str:
     found = findings.homophily()
-    if found is None or found.by_chance is None or found.share >= 1.5 * found.by_chance + 0.1:
+    if found is None or found.by_chance is None or found.by_chance == 1:
+        return ""
+    # 0 is chance, 1 is neighbours that are always alike.
+    if (found.share - found.by_chance) / (1 - found.by_chance) >= _HARDLY_ALIKE:
         return ""
     return (
         f"Neighbours are hardly alike: {percent(found.share, 0)} of the edges join nodes of the "
