@@ -104,6 +104,19 @@ def test_few_nodes_that_are_all_right_make_nothing_certain(n_nodes):
     assert highest > 0.6
 
 
+def test_few_nodes_do_not_make_all_alike():
+    """One mistake in 38 must not be explained by doubt alone, which would tell no node apart."""
+    confidence = np.linspace(0.6, 0.99, 38)
+    shares = np.column_stack([confidence, 1 - confidence])
+    labels = np.zeros(38, dtype=np.int64)
+    labels[30] = 1
+    found = fit_calibration(shares, labels)
+    assert 0.4 < found.temperature < 2.5
+    scaled = found.apply(shares)[:, 0]
+    assert (np.diff(scaled) > 0).all()
+    assert scaled[-1] - scaled[0] > 0.2
+
+
 def test_many_nodes_are_thinned_out_evenly():
     logits = np.random.default_rng(1).normal(0, 2, (20_000, 3))
     labels = draw_labels(softmax(logits))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 # Of more classes than this the table shows the ones with most nodes.
-_MAX_CLASS_ROWS = 50
+_MAX_CLASS_ROWS = 30
 
 
 def safe(text: str) -> str:
@@ -106,7 +106,8 @@ def _node_table(findings: Findings, nodes: Array, caption: str, with_given: bool
             second = int(order[place, 1])
             share = percent(float(findings.probabilities[node, second]), 0)
             more = f"or {names[second]}, {share}"
-        label = f"{_breakable(str(labels[node]))}<small>{_breakable(more)}</small>"
+        # With several labels a node there may be none.
+        label = f"{_breakable(str(labels[node])) or 'none'}<small>{_breakable(more)}</small>"
         sure = safe(percent(float(confidence[node]), 0))
         rows.append([button, label, sure, f"{degree[node]:,}"])
     return _table(caption, ["Node", "Predicted", "Sure", "Links"], rows, {"Sure", "Links"})
@@ -242,7 +243,7 @@ def learning(fitted: FittedGCN, has_history: bool) -> str:
     text = (
         f"Training took {count(fitted.n_epochs, 'epoch')}: so many times the model saw its labels. "
         "Loss is what it lowers (the penalty on its weights included); accuracy is the share of "
-        "right labels. Curves that go on falling or rising at the end suggest more epochs."
+        "right labels. If validation nodes still gain at the end, more epochs may help."
     )
     parts = [f"<p>{safe(text)}</p>"]
     if has_history:

@@ -5,6 +5,8 @@ A `Findings` enters, plain text leaves; whoever prints it escapes it.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from graphconv.report.findings import Findings, links
@@ -23,14 +25,14 @@ def percent(share: float | None, digits: int = 1) -> str:
     Examples
     --------
     >>> from graphconv.report.words import percent
-    >>> percent(0.8149), percent(0.9996, 0), percent(None)
-    ('81.5 %', '99.9 %', '-')
+    >>> percent(0.8149), percent(0.9986, 0), percent(None)
+    ('81.5 %', '99.8 %', '-')
     """
     if share is None:
         return "-"
     text = f"{100 * share:.{digits}f}"
     if share < 1 and float(text) == 100:  # nearly is not quite
-        text = "99.9"
+        text = f"{math.floor(1000 * share) / 10:.1f}"
     return f"{text} %"
 
 
