@@ -353,6 +353,11 @@ def test_command_line(run, tmp_path):
     inside = (tmp_path / "runs/papers/report.html").read_bytes()
     assert (tmp_path / "page.html").read_bytes() == inside
     assert run("report", "runs/papers").err == ["report written to runs/papers/report.html"]
+    # A training that had finished is not run again, but reported on.
+    (tmp_path / "runs/papers/report.html").unlink()
+    done = run("train", *TABLES, *COLUMNS, "--max-epochs", 20, "--report", "--resume")
+    assert any("this training had finished" in line for line in done.err)
+    assert (tmp_path / "runs/papers/report.html").read_bytes() == inside
     # A folder with a report in it is still a model folder, and can be trained into again.
     run("train", *TABLES, *COLUMNS, "--max-epochs", 5)
 

@@ -40,7 +40,7 @@ from graphconv.summary import describe, measure, measure_calibration, show_resul
 from graphconv.table_files import did_you_mean
 
 if TYPE_CHECKING:
-    from graphconv.checkpoint import TrainingFile
+    from graphconv.checkpoint import SavedModel, TrainingFile
     from graphconv.fitting import FittedGCN
 
 # What this module's own trainings can do; all other models are baselines.
@@ -224,13 +224,7 @@ def _train_gcn(job: _Job, resume: bool, checkpoint_seconds: float) -> None:
     # Saved before anything is printed: a closed pipe must not cost the training.
     save_model(saved, job.folder, lambda new: predictions.write(new / "predictions.csv"))
     file.remove()
-    what = "model and predictions.csv"
-    if job.with_report:
-        from graphconv.report.command import write_report_file
-
-        write_report_file(saved, job.folder / REPORT_FILE, job.screen)
-        what = f"model, predictions.csv and {REPORT_FILE}"
-    job.tell(results, what)
+    job.tell(results, _write_report(job, saved))
     if job.data.edges is not None and fitted.graph.features is not None:
         options = "--edges FILE --nodes FILE"
         job.screen.note(f"next: graphconv predict {job.folder} {options}   (to label new nodes)")
@@ -252,6 +246,16 @@ def _fit(job: _Job, file: TrainingFile, state: dict[str, Any] | None) -> FittedG
             kernels=cast(Any, job.wanted.kernels),
             watch=Watch(on_epoch, state, file),
         )
+
+
+def _write_report(job: _Job, saved: SavedModel) -> str:
+    """Write the report, if it is wanted; what there is in the folder then, in words."""
+    if not job.with_report:
+        return "model and predictions.csv"
+    from graphconv.report.command import write_report_file
+
+    write_report_file(saved, job.folder / REPORT_FILE, job.screen)
+    return f"model, predictions.csv and {REPORT_FILE}"
 
 
 def _resolve(job: _Job) -> tuple[str, dict[str, Any]]:
@@ -286,7 +290,7 @@ def _identity(job: _Job) -> dict[str, Any]:
 
 def _tell_if_finished(job: _Job, file: TrainingFile) -> bool:
     """Whether the very training that is to be resumed has left its model already."""
-    from graphconv.checkpoint import read_description
+    from graphconv.checkpoint import load_model, read_description
 
     if not (job.folder / "model.json").is_file():
         return False
@@ -294,6 +298,8 @@ def _tell_if_finished(job: _Job, file: TrainingFile) -> bool:
     if description.get("identity") != file.identity:
         return False
     job.screen.remark("this training had finished; there is nothing left to do")
+    if job.with_report:
+        _write_report(job, load_model(job.folder))
     job.tell(description["metrics"], "model and predictions.csv were")
     return True
 
