@@ -81,13 +81,15 @@ const describe = node => `${plain(nodes.ids[node])}<br>${plain(data.labels[nodes
 let hasWebGL = false;
 try { hasWebGL = Boolean(document.createElement("canvas").getContext("webgl")); } catch { /* drawn as SVG then */ }
 
+// Of one kind in a chart: what is drawn as SVG lies below all that WebGL draws.
+const kindFor = number => number > 1000 && hasWebGL ? "scattergl" : "scatter";
+
 // One trace for each class that has a look of its own, and one for all others together.
-function classTraces(list, x, y, size) {
+function classTraces(list, x, y, size, type) {
   const groups = data.looks.map(() => []);
   const others = [];
   const place = new Map(data.looks.map((look, number) => [look.class, number]));
   for (const node of list) (groups[place.get(nodes.choice[node])] ?? others).push(node);
-  const type = list.length > 1000 && hasWebGL ? "scattergl" : "scatter";
   const trace = (own, name, marker) => ({
     type, mode: "markers", name: plain(name), x: own.map(node => x[node]), y: own.map(node => y[node]),
     customdata: own, text: own.map(describe), hovertemplate: "%{text}<extra></extra>", showlegend: false,
@@ -99,21 +101,22 @@ function classTraces(list, x, y, size) {
   return traces;
 }
 
-function confidenceTraces(list, x, y, size) {
+function confidenceTraces(list, x, y, size, type) {
   const own = Array.from(list);
   return [{
-    type: own.length > 1000 && hasWebGL ? "scattergl" : "scatter", mode: "markers", name: "confidence",
+    type, mode: "markers", name: "confidence",
     x: own.map(node => x[node]), y: own.map(node => y[node]), customdata: own, text: own.map(describe),
     hovertemplate: "%{text}<extra></extra>", showlegend: false,
     marker: {size, opacity: .9, line: {width: 0}, color: own.map(node => nodes.confidence[node] / 100), cmin: 0, cmax: 100,
-      colorscale: "Cividis", colorbar: {title: {text: "% sure"}, thickness: 12}},
+      // What is unsure stands out, on white as on black; the bar leaves room for the buttons above it.
+      colorscale: "Cividis", reversescale: isDark.matches, colorbar: {title: {text: "% sure"}, thickness: 12, len: .85, y: .44}},
   }];
 }
 
-function ring(node, x, y) {
+function ring(node, x, y, type) {
   const look = theme(), has = node !== null;
   return {
-    type: "scatter", mode: "markers", x: has ? [x[node]] : [], y: has ? [y[node]] : [], showlegend: false,
+    type, mode: "markers", x: has ? [x[node]] : [], y: has ? [y[node]] : [], showlegend: false,
     hoverinfo: "skip", name: "found", marker: {size: 20, symbol: "circle-open", color: look("ink"), line: {width: 3}},
   };
 }
@@ -146,10 +149,10 @@ const everyone = () => Array.from(nodes.ids.keys());
 const markSize = number => number > 8000 ? 3 : number > 1500 ? 5.5 : number > 300 ? 8 : 11;
 
 function drawMap() {
-  const list = shown ?? everyone(), size = markSize(list.length);
-  const traces = colouring === "class" ? classTraces(list, nodes.x, nodes.y, size) : confidenceTraces(list, nodes.x, nodes.y, size);
+  const list = shown ?? everyone(), size = markSize(list.length), type = kindFor(list.length);
+  const traces = (colouring === "class" ? classTraces : confidenceTraces)(list, nodes.x, nodes.y, size, type);
   if (colouring === "class") traces.forEach((trace, number) => { trace.visible = !hidden.has(number); });
-  Plotly.react(byId("map"), [...traces, ring(chosen, nodes.x, nodes.y)],
+  Plotly.react(byId("map"), [...traces, ring(chosen, nodes.x, nodes.y, type)],
     {...themed(plane("t-SNE dimension")), annotations: tag(chosen, nodes.x, nodes.y)}, zoomable);
 }
 
@@ -165,14 +168,13 @@ function drawGraph() {
     edgeX.push(x[ends[end]], x[ends[end + 1]], null);
     edgeY.push(y[ends[end]], y[ends[end + 1]], null);
   }
-  const type = ends.length > 4000 && hasWebGL ? "scattergl" : "scatter";
-  const list = everyone(), size = markSize(list.length), trained = list.filter(node => nodes.split[node] === 1);
+  const list = everyone(), type = kindFor(list.length + ends.length / 4), size = markSize(list.length), trained = list.filter(node => nodes.split[node] === 1);
   const lines = {type, mode: "lines", x: edgeX, y: edgeY, hoverinfo: "skip", showlegend: false, name: "edges",
     line: {color: isDark.matches ? "rgba(200,200,200,.35)" : "rgba(90,90,90,.35)", width: 1}};
-  const rings = {type: "scatter", mode: "markers", x: trained.map(node => x[node]), y: trained.map(node => y[node]), hoverinfo: "skip",
+  const rings = {type, mode: "markers", x: trained.map(node => x[node]), y: trained.map(node => y[node]), hoverinfo: "skip",
     showlegend: false, name: "training nodes", marker: {size: size + 7, symbol: "circle-open", color: theme()("ink"), line: {width: 1.5}}};
   const layout = {...themed(plane("", {scaleanchor: "x"})), annotations: tag(chosen, x, y)};
-  Plotly.react(byId("graph"), [lines, ...classTraces(list, x, y, size), rings, ring(chosen, x, y)], layout, zoomable);
+  Plotly.react(byId("graph"), [lines, ...classTraces(list, x, y, size, type), rings, ring(chosen, x, y, type)], layout, zoomable);
 }
 
 function fillLegend() {

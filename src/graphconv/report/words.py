@@ -75,7 +75,9 @@ def _how_good(findings: Findings) -> list[str]:
     ]
     common = findings.commonest
     if common is not None:
-        found.append(f"Always guessing {common[0]} would be right in {percent(common[1])}.")
+        found.append(
+            f"Always guessing {common[0]} would be right in {percent(common[1])} of cases."
+        )
     return found
 
 
@@ -209,7 +211,7 @@ def _about_judging(findings: Findings) -> str:
     if common is not None and accuracy.low <= common[1]:
         return (
             f"The model may be no better than always guessing {common[0]}, which would be right "
-            f"in {percent(common[1])}."
+            f"in {percent(common[1])} of cases."
         )
     if n_judged < _FEW_HELD_OUT:
         return (
