@@ -58,6 +58,31 @@ def test_progress_elsewhere_is_a_line_now_and_then(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_stages_on_a_terminal_have_a_bar_each(monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    with Screen().stages() as show:
+        show("laying out", 1, 2)
+        show("drawing", 2, 2)
+    assert "laying out" in screen.getvalue()
+    assert "drawing" in screen.getvalue()
+
+
+def test_stages_elsewhere_are_lines_with_the_time_left(monkeypatch, capsys):
+    clock = iter([0.0, 0.0, 10.0, 11.0, 20.0])
+    monkeypatch.setattr("graphconv.console.monotonic", lambda: next(clock))
+    with Screen().stages() as show:
+        show("laying out", 0, 40)
+        show("laying out", 10, 40)
+        show("laying out", 11, 40)  # too soon after the last line
+        show("laying out", 40, 40)  # done: nothing to say
+    assert capsys.readouterr().err == "laying out: 25 %, 30 s left\n"
+    with Screen(quiet=True).stages() as show:
+        assert show is None
+
+
 def test_warnings_are_lines(monkeypatch, capsys):
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     show_warnings_as_lines()

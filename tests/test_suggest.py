@@ -68,7 +68,7 @@ def test_suggestions_are_new_distinct_and_repeatable(kind, rule):
     gains = [one.gain for one in chosen]
     assert gains == sorted(gains, reverse=True)
     assert 0 <= gains[-1] <= gains[0] <= 1
-    shares = fitted.probabilities().mean(axis=1)
+    shares = fitted.ensemble_probabilities()
     for one in chosen:
         assert one.confidence == pytest.approx(shares[one.node].max())
         assert one.label == graph.class_names[shares[one.node].argmax()]

@@ -40,6 +40,8 @@ __all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plot":  # a module: graphconv.plot.embedding(...)
+        return importlib.import_module("graphconv.plot")
     if name not in _HOME:
         raise AttributeError(f"module 'graphconv' has no attribute {name!r}")
     return getattr(importlib.import_module(f"graphconv.{_HOME[name]}"), name)

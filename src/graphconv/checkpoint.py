@@ -12,7 +12,7 @@ import os
 import platform
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 import graphconv
+from graphconv.calibration import Calibration
 from graphconv.files import (
     check_replaceable,
     json_text,
@@ -85,6 +86,7 @@ def save_model(saved: SavedModel, folder: Path, also: Callable[[Path], None] | N
         "n_features": fitted.graph.n_features,
         "scaling": fitted.scaler.kind,
         "n_epochs": fitted.n_epochs,
+        "calibration": asdict(fitted.calibration),
         "history": fitted.history,
         "metrics": saved.metrics,
         "identity": saved.identity,
@@ -207,6 +209,8 @@ def _rebuild(
             for name, values in description["history"].items()
         },
         description["choice"],
+        # Models of earlier versions have none.
+        Calibration(**description.get("calibration", {})),
     )
 
 

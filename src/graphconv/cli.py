@@ -81,10 +81,12 @@ def train(
     early_stopping: opt.EarlyStopping = None,
     patience: opt.Patience = None,
     class_weight: opt.ClassWeight = None,
+    calibrate: opt.Calibrate = True,
     seed: opt.Seed = 0,
     runs: opt.Runs = 1,
     kernels: opt.Kernels = "auto",
     output: opt.OutputFolder = None,
+    report: opt.Report = False,
     resume: opt.Resume = False,
     checkpoint_seconds: opt.CheckpointSeconds = 10.0,
     quiet: opt.Quiet = False,
@@ -111,8 +113,8 @@ def train(
     settings["dropout"] = _rates(dropout)
     settings["class_weight"] = _class_weight(class_weight)
     chosen = {name: value for name, value in settings.items() if value is not None}
-    wanted = ModelRequest(model, preset, chosen, seed, runs, kernels)
-    run_training(request, wanted, output, screen, resume, checkpoint_seconds)
+    wanted = ModelRequest(model, preset, chosen, seed, runs, kernels, calibrate)
+    run_training(request, wanted, output, screen, resume, checkpoint_seconds, report)
 
 
 @app.command(cls=opt.GroupedCommand)
@@ -255,6 +257,22 @@ def compare(
     tables = _table_options(locals())
     request = DataRequest(data, edges, nodes, tables, split, data_dir)
     run_comparison(request, methods, splits, seed, output, screen)
+
+
+@app.command(cls=opt.GroupedCommand)
+def report(
+    folder: opt.ModelFolder,
+    output: opt.ReportFile = None,
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Write a page about a trained model: how good it is, and where it is unsure.
+
+    One HTML file that holds everything, opens without a network and can be mailed.
+    """
+    from graphconv.report.command import run_report
+
+    run_report(folder, output, Screen(quiet=quiet, as_json=as_json))
 
 
 @app.command(cls=opt.GroupedCommand)

@@ -219,6 +219,14 @@ ClassWeight = Annotated[
         "balanced (gives rare classes the same say) or NAME=WEIGHT,NAME=WEIGHT,...",
     ),
 ]
+Calibrate = Annotated[
+    bool,
+    _training(
+        "--calibration/--no-calibration",
+        _FLAG,
+        "Scale probabilities by the validation nodes, so that 80 % sure means 80 % right.",
+    ),
+]
 Seed = Annotated[int, _training("--seed", "N", "Same seed, same result.")]
 Runs = Annotated[
     int,
@@ -233,6 +241,13 @@ OutputFolder = Annotated[
     _output("--output -o", "DIR", "Folder for the model and predictions.csv. Default: runs/NAME."),
 ]
 OutputFile = Annotated[Path, _output("--output -o", "FILE", "CSV, TSV or Parquet file to write.")]
+ReportFile = Annotated[
+    Path | None,
+    _output("--output -o", "FILE", "HTML file to write. Default: report.html in MODEL_DIR."),
+]
+Report = Annotated[
+    bool, _output("--report", _FLAG, "Write report.html, a page about the result, as well.")
+]
 Resume = Annotated[bool, _output("--resume", _FLAG, "Continue a training that was interrupted.")]
 CheckpointSeconds = Annotated[
     float,

@@ -88,6 +88,17 @@ class Screen:
                 self.note(f"{title}: {first}")
             yield _lines(title)
 
+    @contextmanager
+    def stages(self) -> Iterator[Callable[[str, int, int], None] | None]:
+        """A progress display for work in stages: a stage's name, steps done, steps in all."""
+        if self.quiet:
+            yield None
+        elif sys.stderr.isatty():
+            with _stage_bars() as show:
+                yield show
+        else:
+            yield _stage_lines()
+
     def downloading(self) -> Callable[[str, int | None, int | None], None]:
         """A progress display for downloads."""
         last: dict[str, float] = {}
@@ -138,6 +149,45 @@ def _bar(title: str, first: str) -> Iterator[Callable[[Progress], None]]:
                 )
 
         yield show
+
+
+@contextmanager
+def _stage_bars() -> Iterator[Callable[[str, int, int], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        TimeRemainingColumn(),
+    )
+    tasks: dict[str, Any] = {}
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+
+        def show(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total)
+            bars.update(tasks[stage], completed=done)
+
+        yield show
+
+
+def _stage_lines() -> Callable[[str, int, int], None]:
+    begun: dict[str, float] = {}
+    last = monotonic()
+
+    def show(stage: str, done: int, total: int) -> None:
+        nonlocal last
+        now = monotonic()
+        start = begun.setdefault(stage, now)
+        if now - last > LINE_EVERY and done < total:
+            last = now
+            left = (now - start) / max(done, 1) * (total - done)
+            text = f"{stage}: {100 * done // total} %, {left:.0f} s left"
+            print(text, file=sys.stderr, flush=True)
+
+    return show
 
 
 def _lines(title: str) -> Callable[[Progress], None]:

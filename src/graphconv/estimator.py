@@ -69,6 +69,9 @@ class GCNClassifier(  # type: ignore[call-arg]
         Share of the labelled nodes that decides when to stop, where the data brings no validation
         nodes of its own. Every class keeps at least one training node. If it comes to fewer than
         20 nodes, all labels are used for training, which then lasts 200 epochs.
+    calibrate : bool
+        Whether to fit a temperature and a share of doubt to the validation nodes, where there are
+        any, so that of the labels given with 80 % about 80 % are right. It changes no label.
     n_neighbors : int
         Neighbours of a row in the graph that is built when there is no adjacency.
     directed : bool
@@ -94,6 +97,8 @@ class GCNClassifier(  # type: ignore[call-arg]
         With preset="auto", what was chosen and why.
     self_loop_weight_ : float
         lambda, learned or given.
+    calibration_ : Calibration
+        Temperature and doubt; 1 and 0 where nothing was calibrated.
 
     Examples
     --------
@@ -138,6 +143,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
         ensemble: int = 1,
         validation_fraction: float = 0.2,
+        calibrate: bool = True,
         n_neighbors: int = 10,
         directed: bool = False,
         kernels: Literal["auto", "native", "reference"] = "auto",
@@ -163,6 +169,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         self.class_weight = class_weight
         self.ensemble = ensemble
         self.validation_fraction = validation_fraction
+        self.calibrate = calibrate
         self.n_neighbors = n_neighbors
         self.directed = directed
         self.kernels = kernels
@@ -204,6 +211,7 @@ class GCNClassifier(  # type: ignore[call-arg]
             overrides=self._overrides(),
             seeds=seeds,
             validation_fraction=self.validation_fraction,
+            calibrate=self.calibrate,
             kernels=self.kernels,
             watch=watch,
         )
@@ -217,8 +225,9 @@ class GCNClassifier(  # type: ignore[call-arg]
         self.n_epochs_ = fitted.n_epochs
         self.history_ = fitted.history
         self.self_loop_weight_ = fitted.self_loop_weight
+        self.calibration_ = fitted.calibration
         self.classes_ = _array_of_names(fitted.graph.class_names)
-        self.label_distributions_ = fitted.probabilities().mean(axis=1)
+        self.label_distributions_ = fitted.ensemble_probabilities()
         self.transduction_ = self._labels_of(self.label_distributions_)
 
     def predict(self, X: Any = None, *, adjacency: Any = None) -> npt.NDArray[Any]:
@@ -239,10 +248,9 @@ class GCNClassifier(  # type: ignore[call-arg]
         """Probability of each class for each node; arguments as for `predict`."""
         check_is_fitted(self)
         if X is None and adjacency is None:
-            return cast(FloatMatrix, self.label_distributions_.copy())
+            return self.label_distributions_.copy()
         graph, n_skipped = graph_to_predict(self, self.fitted_.graph, X, adjacency)
-        mean: FloatMatrix = self.fitted_.probabilities(graph)[n_skipped:].mean(axis=1)
-        return mean
+        return self.fitted_.ensemble_probabilities(graph)[n_skipped:]
 
     def transform(self, X: Any = None, *, adjacency: Any = None) -> FloatMatrix:
         """Hidden activations that enter the last layer; those of an ensemble side by side."""

@@ -59,7 +59,7 @@ def explain(
     graph = fitted.graph if graph is None else graph
     position = position_of(graph, node)
     around = Neighbourhood(fitted, graph, position)
-    shares = around.probabilities([Edit()])[0].mean(axis=0)
+    shares = fitted.calibrate(around.probabilities([Edit()]).mean(axis=1))[0]
     predicted = int(shares.argmax())
     target = predicted if label is None else _class_number(fitted.graph, label)
     probability, log_odds = _score(shares[None], target, fitted.graph.is_multilabel)
@@ -124,7 +124,7 @@ class _Question:
     ) -> tuple[Contribution, ...]:
         """What each item contributes, the strongest first."""
         known = self.around.fitted.graph
-        shares = self.around.probabilities(edits).mean(axis=1)
+        shares = self.around.fitted.calibrate(self.around.probabilities(edits).mean(axis=1))
         probability, log_odds = _score(shares, self.target, known.is_multilabel)
         found = [
             Contribution(

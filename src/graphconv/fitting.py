@@ -18,6 +18,7 @@ from torch import Tensor
 
 from graphconv import kernels as kernel_choice
 from graphconv.batching import Batch, make_batch
+from graphconv.calibration import Calibration, fit_calibration
 from graphconv.graph import Graph, IntArray
 from graphconv.model import GCN, Activation, hash_key
 from graphconv.preset_search import choose_settings
@@ -66,6 +67,8 @@ class FittedGCN:
         Loss and accuracy of each epoch, a mean over replicas.
     choice : str
         With preset "auto", what was chosen and why.
+    calibration : Calibration
+        What makes its confidence believable, by the validation nodes.
     """
 
     graph: Graph
@@ -75,18 +78,22 @@ class FittedGCN:
     n_epochs: int
     history: dict[str, list[float]] = field(default_factory=dict)
     choice: str = ""
+    calibration: Calibration = field(default_factory=Calibration)
 
     @property
     def self_loop_weight(self) -> float:
         """lambda, learned or given; the mean over replicas."""
         return float(np.mean(self.model.propagation.self_loop_weight))
 
-    def probabilities(self, graph: Graph | None = None) -> FloatMatrix:
-        """Probabilities of each replica, shape (n_nodes, n_replicas, n_classes).
+    def probabilities(
+        self, graph: Graph | None = None, nodes: IntArray | None = None
+    ) -> FloatMatrix:
+        """Probabilities of each replica, uncalibrated, shape (n_nodes, n_replicas, n_classes).
 
-        Of the training graph's nodes, or those of another graph with the same features.
+        Of the training graph's nodes, or those of another graph with the same features; of all of
+        them, or of some.
         """
-        return self.batch_probabilities(self._batch(graph))
+        return self.batch_probabilities(self._batch(graph, nodes))
 
     def batch_probabilities(self, batch: Batch) -> FloatMatrix:
         """Probabilities of a batch's targets, shape (n_targets, n_replicas, n_classes).
@@ -98,17 +105,25 @@ class FittedGCN:
             shares = logits.sigmoid() if self.graph.is_multilabel else logits.softmax(dim=2)
         return cast(FloatMatrix, shares.numpy())
 
+    def ensemble_probabilities(self, graph: Graph | None = None) -> FloatMatrix:
+        """What predictions show: the replicas' mean, calibrated, shape (n_nodes, n_classes)."""
+        return self.calibrate(self.probabilities(graph).mean(axis=1))
+
+    def calibrate(self, probabilities: FloatMatrix) -> FloatMatrix:
+        """Averaged probabilities made believable; labels stay as they are."""
+        return self.calibration.apply(probabilities, self.graph.is_multilabel)
+
     def embedding(self, graph: Graph | None = None) -> FloatMatrix:
         """Activations that enter the last layer, those of replicas side by side."""
         with torch.no_grad(), single_torch_thread():
             hidden = self.model.embed(self._batch(graph))
         return cast(FloatMatrix, hidden.reshape(hidden.shape[0], -1).numpy())
 
-    def _batch(self, graph: Graph | None) -> Batch:
+    def _batch(self, graph: Graph | None, nodes: IntArray | None = None) -> Batch:
         graph = self.graph if graph is None else graph
         self.check_fits(graph)
         features = self.scaler.transform(graph.features)
-        return make_batch(graph, n_hops=self.model.n_hops, features=features)
+        return make_batch(graph, nodes, n_hops=self.model.n_hops, features=features)
 
     def check_fits(self, given: Graph) -> None:
         """Refuse a graph whose features are not of the kind the model was trained with."""
@@ -132,6 +147,7 @@ def fit_gcn(
     overrides: dict[str, Any] | None = None,
     seeds: Sequence[int] = (0,),
     validation_fraction: float = 0.2,
+    calibrate: bool = True,
     kernels: kernel_choice.KernelName = "auto",
     watch: Watch | None = None,
 ) -> FittedGCN:
@@ -148,6 +164,9 @@ def fit_gcn(
     validation_fraction : float
         Share of the training nodes to set aside, where the graph has no validation nodes. If that
         makes fewer than 20, none are, and training lasts a fixed 200 epochs.
+    calibrate : bool
+        Whether to fit a temperature and a share of doubt to the validation nodes, where there are
+        any, so that confidence can be believed; see `graphconv.calibration.fit_calibration`.
     kernels : {"auto", "native", "reference"}
     watch : Watch, optional
 
@@ -177,7 +196,8 @@ def fit_gcn(
         name: np.array([getattr(epoch, name) for epoch in state.epochs]).mean(axis=1).tolist()
         for name in names
     }
-    return FittedGCN(graph, settings, scaler, model, int(state.stopped_at.max()), history, choice)
+    fitted = FittedGCN(graph, settings, scaler, model, int(state.stopped_at.max()), history, choice)
+    return _calibrated(fitted) if calibrate and len(graph.validation_index) else fitted
 
 
 def build_model(
@@ -252,6 +272,18 @@ def _train(
         on_checkpoint=watch.on_checkpoint,
     )
     return model, scaler, state
+
+
+def _calibrated(fitted: FittedGCN) -> FittedGCN:
+    """The same with the calibration that suits its validation nodes.
+
+    One for the ensemble, not one a replica: its averaged probabilities are what is predicted, and
+    scaling them can't change a label.
+    """
+    graph = fitted.graph
+    index = graph.validation_index
+    shares = fitted.probabilities(nodes=index).mean(axis=1)
+    return replace(fitted, calibration=fit_calibration(shares, graph.labels[index]))
 
 
 def _class_weights(graph: Graph, settings: Settings) -> FloatArray | None:

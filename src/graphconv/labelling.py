@@ -27,7 +27,7 @@ def run_prediction(folder: Path, data: DataRequest, output: Path, screen: Screen
     known = fitted.graph
     predictions = Predictions(
         graph,
-        fitted.probabilities(graph).mean(axis=1),
+        fitted.ensemble_probabilities(graph),
         known.class_names,
         known.is_multilabel,
         trained_on=known,

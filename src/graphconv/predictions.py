@@ -66,16 +66,22 @@ class Predictions:
             for row in self.probabilities > 0.5
         ]
 
+    @property
+    def confidence(self) -> npt.NDArray[np.floating[Any]]:
+        """Probability of the label; of several labels, of the least certain decision."""
+        shares = self.probabilities
+        if self.is_multilabel:
+            shares = np.maximum(shares, 1 - shares)
+            return np.asarray(shares.min(axis=1))
+        return np.asarray(shares.max(axis=1))
+
     def columns(self) -> dict[str, Any]:
         """Columns id, label, confidence, one probability a class, split."""
         shares = self.probabilities
-        confidence = np.maximum(shares, 1 - shares).min(axis=1)
-        if not self.is_multilabel:
-            confidence = shares.max(axis=1)
         return {
             "id": self.graph.node_ids,
             "label": self.labels,
-            "confidence": confidence,
+            "confidence": self.confidence,
             **{f"p_{name}": shares[:, number] for number, name in enumerate(self.class_names)},
             "split": self.split,
         }
@@ -142,3 +148,11 @@ def micro_f1(labels: npt.NDArray[np.int64], probabilities: npt.NDArray[Any]) -> 
     given, found = labels > 0, probabilities > 0.5
     n_either = int(given.sum() + found.sum())
     return 2 * int((given & found).sum()) / n_either if n_either else 1.0
+
+
+def confusion_table(
+    labels: npt.NDArray[np.int64], found: npt.NDArray[np.int64], n_classes: int
+) -> npt.NDArray[np.int64]:
+    """Counts of shape (n_classes, n_classes): rows are true classes, columns predicted ones."""
+    pairs = np.bincount(labels * n_classes + found, minlength=n_classes**2)
+    return pairs.reshape(n_classes, n_classes)

@@ -84,7 +84,7 @@ def suggest(
     True
     """
     graph = fitted.graph if graph is None else graph
-    shares = fitted.probabilities(graph).mean(axis=1)
+    shares = fitted.ensemble_probabilities(graph)
     predictions = Predictions(
         graph, shares, fitted.graph.class_names, fitted.graph.is_multilabel, fitted.graph
     )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphconv.calibration import Calibration, expected_calibration_error
 from graphconv.console import Screen
 from graphconv.data_source import SPLITS
 from graphconv.graph import Graph
@@ -84,6 +85,31 @@ def measure(graph: Graph, each: FloatMatrix, paper: float | None) -> dict[str, A
     return results
 
 
+def measure_calibration(graph: Graph, before: FloatMatrix, after: FloatMatrix) -> dict[str, Any]:
+    """Expected calibration error on test nodes, before and after calibration.
+
+    Parameters
+    ----------
+    graph : Graph
+    before, after : arrays of shape (n_nodes, n_classes)
+        Probabilities, averaged over runs.
+
+    Returns
+    -------
+    dict
+        None where there are no test nodes.
+    """
+    index = graph.test_index
+    labels = graph.labels[index]
+    shares = {"uncalibrated": before, "calibrated": after}
+    return {
+        f"test_calibration_error_{name}": expected_calibration_error(values[index], labels)
+        if len(index)
+        else None
+        for name, values in shares.items()
+    }
+
+
 def show_results(results: dict[str, Any], screen: Screen) -> None:
     """The table of a training, and what it found out by itself."""
     if results.get("choice"):
@@ -110,6 +136,7 @@ def show_results(results: dict[str, Any], screen: Screen) -> None:
     if results.get("test_accuracy_ensemble") is not None:
         averaged = f"{100 * results['test_accuracy_ensemble']:.1f} %"
         rows.append(["test accuracy, runs averaged", averaged, "", f"{results['n_test']:,}"])
+    rows += _calibration_rows(results)
     if results.get("epochs") is not None:
         rows.append(["epochs", str(results["epochs"]), "", ""])
     rows.append(["seconds", f"{results['seconds']:.1f}", "", ""])
@@ -118,6 +145,18 @@ def show_results(results: dict[str, Any], screen: Screen) -> None:
         columns, rows = ["", "", "nodes"], [[row[0], row[1], row[3]] for row in rows]
     title = f"{results['model']} on {results['dataset']}, {count(n_runs, 'run')}"
     screen.table(title, columns, rows)
+
+
+def _calibration_rows(results: dict[str, Any]) -> list[list[str]]:
+    before = results.get("test_calibration_error_uncalibrated")
+    if before is None:
+        return []
+    nodes = f"{results['n_test']:,}"
+    after = results["test_calibration_error_calibrated"]
+    rows = [["test calibration error", f"{100 * after:.1f} %", "", nodes]]
+    if not Calibration(**results["calibration"]).changes_nothing:
+        rows.append(["before calibration", f"{100 * before:.1f} %", "", nodes])
+    return rows
 
 
 def _percent(results: dict[str, Any], key: str) -> str:

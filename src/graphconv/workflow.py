@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,17 +24,23 @@ from graphconv.data_source import (
     load_data,
     split_data,
 )
-from graphconv.files import check_replaceable, check_writable, json_text, replacing_folder
+from graphconv.files import (
+    REPORT_FILE,
+    check_replaceable,
+    check_writable,
+    json_text,
+    replacing_folder,
+)
 from graphconv.graph import Graph
 from graphconv.kernels import native_missing
 from graphconv.predictions import Predictions
 from graphconv.readers import LoadedGraph
 from graphconv.settings import PAPER_ACCURACY, resolve_settings
-from graphconv.summary import describe, measure, show_results
+from graphconv.summary import describe, measure, measure_calibration, show_results
 from graphconv.table_files import did_you_mean
 
 if TYPE_CHECKING:
-    from graphconv.checkpoint import TrainingFile
+    from graphconv.checkpoint import SavedModel, TrainingFile
     from graphconv.fitting import FittedGCN
 
 # What this module's own trainings can do; all other models are baselines.
@@ -51,6 +57,7 @@ class ModelRequest:
     seed: int = 0
     runs: int = 1
     kernels: str = "auto"
+    calibrate: bool = True
 
     def check(self) -> None:
         """Refuse what no data could make right."""
@@ -97,6 +104,7 @@ class _Job:
     wanted: ModelRequest
     folder: Path
     screen: Screen
+    with_report: bool = False
 
     @property
     def paper_accuracy(self) -> float | None:
@@ -121,10 +129,10 @@ class _Job:
             "output": str(self.folder),
         }
 
-    def predictions(self, graph: Graph, each: Any) -> Predictions:
+    def predictions(self, graph: Graph, shares: Any) -> Predictions:
         separator = self.data.table_options.get("label_separator") or ";"
         return Predictions(
-            graph, each.mean(axis=1), graph.class_names, graph.is_multilabel, separator=separator
+            graph, shares, graph.class_names, graph.is_multilabel, separator=separator
         )
 
     def tell(self, results: dict[str, Any], what: str) -> None:
@@ -140,6 +148,7 @@ def run_training(
     screen: Screen,
     resume: bool = False,
     checkpoint_seconds: float = 10.0,
+    with_report: bool = False,
 ) -> None:
     """Load data, train, write the model folder with predictions.csv, print the table."""
     wanted.check()
@@ -148,12 +157,15 @@ def run_training(
         raise ValueError(f"--checkpoint-seconds must be at least 0, got {checkpoint_seconds}")
     if resume and wanted.is_baseline:
         raise ValueError(f"--resume is for gcn and mlp, got --model {wanted.model}")
+    if with_report and wanted.is_baseline:
+        raise ValueError(f"--report is for gcn and mlp, got --model {wanted.model}")
     loaded = load_data(data, screen)
     graph, note = split_data(loaded.graph, data.split, wanted.seed)
     folder = Path("runs") / graph.name.replace(":", "-") if output is None else output
     check_replaceable(folder)
     check_writable(folder)
-    job = _Job(replace(loaded, notes=(*loaded.notes, note)), graph, data, wanted, folder, screen)
+    loaded = replace(loaded, notes=(*loaded.notes, note))
+    job = _Job(loaded, graph, data, wanted, folder, screen, with_report)
     if wanted.is_baseline:
         _train_baseline(job)
     else:
@@ -174,7 +186,7 @@ def _train_baseline(job: _Job) -> None:
     shares = np.stack(each, axis=1)  # (n_nodes, n_runs, n_classes)
     results = job.results(graph, shares, started)
     with replacing_folder(job.folder) as new:
-        job.predictions(graph, shares).write(new / "predictions.csv")
+        job.predictions(graph, shares.mean(axis=1)).write(new / "predictions.csv")
         (new / "results.json").write_text(json_text(results, indent=1), encoding="utf-8")
     job.tell(results, "predictions.csv and results.json (a baseline has no model to save)")
 
@@ -195,6 +207,8 @@ def _train_gcn(job: _Job, resume: bool, checkpoint_seconds: float) -> None:
     started = time.perf_counter()
     fitted = _fit(job, file, state)
     each = fitted.probabilities()
+    averaged = each.mean(axis=1)
+    calibrated = fitted.calibrate(averaged)
     # The fitted graph has the validation nodes that were set aside, if the data had none.
     results = {
         **job.results(fitted.graph, each, started),
@@ -202,13 +216,15 @@ def _train_gcn(job: _Job, resume: bool, checkpoint_seconds: float) -> None:
         "settings": fitted.settings.to_json(),
         "choice": fitted.choice,
         "self_loop_weight": fitted.self_loop_weight,
+        "calibration": asdict(fitted.calibration),
+        **measure_calibration(fitted.graph, averaged, calibrated),
     }
     saved = SavedModel(fitted, job.loaded.encoding, job.data.table_options, results, identity)
-    predictions = job.predictions(fitted.graph, each)
+    predictions = job.predictions(fitted.graph, calibrated)
     # Saved before anything is printed: a closed pipe must not cost the training.
     save_model(saved, job.folder, lambda new: predictions.write(new / "predictions.csv"))
     file.remove()
-    job.tell(results, "model and predictions.csv")
+    job.tell(results, _write_report(job, saved))
     if job.data.edges is not None and fitted.graph.features is not None:
         options = "--edges FILE --nodes FILE"
         job.screen.note(f"next: graphconv predict {job.folder} {options}   (to label new nodes)")
@@ -226,9 +242,20 @@ def _fit(job: _Job, file: TrainingFile, state: dict[str, Any] | None) -> FittedG
             preset=preset,
             overrides=overrides,
             seeds=job.wanted.seeds,
+            calibrate=job.wanted.calibrate,
             kernels=cast(Any, job.wanted.kernels),
             watch=Watch(on_epoch, state, file),
         )
+
+
+def _write_report(job: _Job, saved: SavedModel) -> str:
+    """Write the report, if it is wanted; what there is in the folder then, in words."""
+    if not job.with_report:
+        return "model and predictions.csv"
+    from graphconv.report.command import write_report_file
+
+    write_report_file(saved, job.folder / REPORT_FILE, job.screen)
+    return f"model, predictions.csv and {REPORT_FILE}"
 
 
 def _resolve(job: _Job) -> tuple[str, dict[str, Any]]:
@@ -255,6 +282,7 @@ def _identity(job: _Job) -> dict[str, Any]:
         "seed": job.wanted.seed,
         "runs": job.wanted.runs,
         "kernels": job.wanted.kernels,
+        "calibrate": job.wanted.calibrate,
         # Last: the first difference is the one that is told, and another seed splits otherwise.
         "data": job.graph.fingerprint(),
     }
@@ -262,7 +290,7 @@ def _identity(job: _Job) -> dict[str, Any]:
 
 def _tell_if_finished(job: _Job, file: TrainingFile) -> bool:
     """Whether the very training that is to be resumed has left its model already."""
-    from graphconv.checkpoint import read_description
+    from graphconv.checkpoint import load_model, read_description
 
     if not (job.folder / "model.json").is_file():
         return False
@@ -270,6 +298,8 @@ def _tell_if_finished(job: _Job, file: TrainingFile) -> bool:
     if description.get("identity") != file.identity:
         return False
     job.screen.remark("this training had finished; there is nothing left to do")
+    if job.with_report:
+        _write_report(job, load_model(job.folder))
     job.tell(description["metrics"], "model and predictions.csv were")
     return True
 

@@ -84,7 +84,13 @@ def fit_replicas(
     watch = Watch(on_epoch=on_epoch, on_checkpoint=on_checkpoint)
     overrides = Settings.from_json(settings).to_json()
     fitted = fit_gcn(
-        graph, preset="paper", overrides=overrides, seeds=seeds, validation_fraction=0, watch=watch
+        graph,
+        preset="paper",
+        overrides=overrides,
+        seeds=seeds,
+        validation_fraction=0,
+        calibrate=False,
+        watch=watch,
     )
     stopped: IntArray = last["stopped_at"]
     return fitted, np.where(stopped == 0, last["epoch"], stopped)

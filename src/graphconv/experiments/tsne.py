@@ -18,7 +18,8 @@ def section(request: Request, log: RunLog) -> Section:
     """Train, lay out, draw."""
     from sklearn.manifold import TSNE
 
-    from graphconv.report.figures import draw_classes, save_figure
+    from graphconv import plot
+    from graphconv.report.figures import new_figure, save_figure
 
     graph = load_dataset("cora", data_dir=request.data_dir)
     fitted, _ = fit_replicas(graph, request.settings("paper"), [SEED])
@@ -27,13 +28,9 @@ def section(request: Request, log: RunLog) -> Section:
     shares = fitted.probabilities()[:, 0]
     test = 100 * accuracy(graph.labels[graph.test_index], shares[graph.test_index])
     names = [str(name).replace("_", " ") for name in graph.class_names]
-    drawing = draw_classes(
-        np.asarray(points),
-        graph.labels,
-        names,
-        "Hidden activations of a two-layer GCN trained on Cora",
-        "t-SNE dimension",
-    )
+    drawing, axes = new_figure(1, 1, (8, 5.6))
+    panel = plot.embedding(np.asarray(points), graph.labels, class_names=names, ax=axes[0][0])
+    panel.set_title("Hidden activations of a two-layer GCN trained on Cora")
     save_figure(drawing, request.output / "figures" / "tsne")
     figure = Figure(
         "figures/tsne",

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from graphconv.method_comparison import Comparison
-from graphconv.report.figures import COLOURS, new_figure
+from graphconv.report.figures import new_figure
+from graphconv.report.style import COLOURS
 
 _EQUAL, _WORSE = COLOURS[0], COLOURS[3]
 

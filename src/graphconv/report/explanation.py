@@ -13,7 +13,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
 
 from graphconv.explanation import Contribution, Explanation
-from graphconv.report.figures import COLOURS, MARKERS, new_figure
+from graphconv.report.figures import new_figure
+from graphconv.report.style import COLOURS, MARKERS
 
 # More than these make a thicket, not a picture.
 MOST_EDGES = 30

@@ -1,8 +1,4 @@
-"""The paper's figures: plain numbers enter, matplotlib figures leave.
-
-Colours are Okabe and Ito's, which people with any kind of colour vision can tell apart; what
-colours say, markers or line styles say as well.
-"""
+"""The paper's figures: plain numbers enter, matplotlib figures leave."""
 
 from __future__ import annotations
 
@@ -17,20 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from graphconv.files import replacing_file
+from graphconv.report.style import COLOURS
 
-COLOURS = (
-    "#0072B2",  # blue
-    "#E69F00",  # orange
-    "#009E73",  # green
-    "#D55E00",  # vermilion
-    "#CC79A7",  # purple
-    "#56B4E9",  # sky
-    "#000000",
-    "#F0E442",  # yellow
-)
-MARKERS = "osD^vPX*"
 Array = npt.NDArray[Any]
-_STYLE: Any = {
+STYLE: Any = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -44,7 +30,7 @@ def new_figure(
     n_rows: int, n_columns: int, size: tuple[float, float], **more: Any
 ) -> tuple[Figure, Any]:
     """A figure and its axes, an array of shape (n_rows, n_columns)."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.subplots(n_rows, n_columns, squeeze=False, **more)
     return figure, axes
@@ -59,7 +45,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 def write_figure(figure: Figure, path: Path) -> None:
     """Write a figure as PNG or SVG, by the suffix."""
     more: Any = {"dpi": 150} if path.suffix == ".png" else {"metadata": {"Date": None}}
-    with mpl.rc_context(_STYLE), replacing_file(path) as temporary:
+    with mpl.rc_context(STYLE), replacing_file(path) as temporary:
         figure.savefig(temporary, **more)
 
 
@@ -151,45 +137,6 @@ def draw_timing(
     panel.set_title("Wall-clock time of one epoch (forward, loss, backward)")
     panel.grid(alpha=0.3)
     panel.legend(loc="upper left", frameon=False)
-    return figure
-
-
-def draw_classes(
-    points: Array, labels: Array, names: Sequence[str], title: str, axis: str
-) -> Figure:
-    """Points in the plane, coloured and marked by class.
-
-    Parameters
-    ----------
-    points : array of shape (n_nodes, 2)
-    labels : array of shape (n_nodes,)
-        Class numbers.
-    names : sequence of str
-        What the classes are called.
-    title : str
-    axis : str
-        What the axes are, without their number.
-    """
-    figure, axes = new_figure(1, 1, (8, 5.6))
-    panel = axes[0][0]
-    for number, name in enumerate(names):
-        own = points[labels == number]
-        panel.scatter(
-            own[:, 0], own[:, 1], s=12, color=COLOURS[number], marker=MARKERS[number],
-            linewidths=0, alpha=0.8, label=f"{name} ({len(own)})",
-        )  # fmt: skip
-    panel.set_title(title)
-    panel.set_xlabel(f"{axis} 1")
-    panel.set_ylabel(f"{axis} 2")
-    panel.set_xticks([])
-    panel.set_yticks([])
-    panel.legend(
-        frameon=False,
-        loc="center left",
-        bbox_to_anchor=(1, 0.5),
-        title="class (nodes)",
-        markerscale=2,
-    )
     return figure
 
 

@@ -15,7 +15,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from graphconv.files import json_text, replacing_file
-from graphconv.report.figures import COLOURS, MARKERS, Array, new_figure
+from graphconv.report.figures import Array, new_figure
+from graphconv.report.style import COLOURS, MARKERS
 
 # Frames of the animation: every third iteration, and a rest on the last one.
 _STEP, _REST, _FRAMES_A_SECOND = 3, 20, 15

@@ -1,0 +1,301 @@
+"""Findings: what a report says in numbers, before it is drawn or put into words.
+
+A graph and what a model says of its nodes enter, plain numbers and rows leave. No torch, no plotly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from graphconv.calibration import Calibration, Reliability, decisions, reliability
+from graphconv.graph import Graph
+from graphconv.predictions import Predictions, confusion_table
+
+Array = npt.NDArray[Any]
+# What a user might demand of a label before relying on it.
+THRESHOLDS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
+# Fewer edges between labelled nodes than this say nothing about how alike neighbours are.
+_MIN_KNOWN_EDGES = 20
+
+
+class Interval(NamedTuple):
+    """A share with its 95 % confidence interval."""
+
+    share: float
+    low: float
+    high: float
+
+
+def wilson_interval(n_right: int, n_all: int) -> Interval:
+    """A share and where it lies with 95 % confidence, by Wilson's score.
+
+    Examples
+    --------
+    >>> from graphconv.report.findings import wilson_interval
+    >>> [round(value, 3) for value in wilson_interval(9, 10)]
+    [0.9, 0.596, 0.982]
+    """
+    if n_all == 0:
+        raise ValueError("an interval needs at least one case, got none")
+    z, share = 1.959964, n_right / n_all
+    centre = (share + z**2 / (2 * n_all)) / (1 + z**2 / n_all)
+    half = z / (1 + z**2 / n_all) * np.sqrt(share * (1 - share) / n_all + (z / 2 / n_all) ** 2)
+    return Interval(share, max(0.0, float(centre - half)), min(1.0, float(centre + half)))
+
+
+class Homophily(NamedTuple):
+    """How often an edge joins nodes of the same class.
+
+    `by_chance` is what it would be if classes were dealt out at random; None for several labels a
+    node, where a shared label counts.
+    """
+
+    share: float
+    n_edges: int
+    by_chance: float | None
+
+
+class ClassRow(NamedTuple):
+    """A class: how many nodes have it, and how well it is told from the others."""
+
+    name: str
+    n_train: int
+    n_labelled: int
+    n_predicted: int
+    n_held_out: int
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+class ThresholdRow(NamedTuple):
+    """If only labels at least this sure were used: how many there are, and how many are right."""
+
+    threshold: float
+    n_nodes: int
+    right: Interval | None
+    n_held_out: int
+
+
+class MixUp(NamedTuple):
+    """A mistake by its kind."""
+
+    true_class: str
+    predicted_class: str
+    n_nodes: int
+    n_true: int
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """All that can be said of a model's labels for a graph.
+
+    Parameters
+    ----------
+    predictions : Predictions
+        With calibrated probabilities.
+    uncalibrated : array of shape (n_nodes, n_classes)
+    calibration : Calibration
+    """
+
+    predictions: Predictions
+    uncalibrated: Array
+    calibration: Calibration
+
+    @property
+    def graph(self) -> Graph:
+        return self.predictions.graph
+
+    @property
+    def probabilities(self) -> Array:
+        return self.predictions.probabilities
+
+    @property
+    def class_names(self) -> list[str]:
+        return [str(name) for name in self.predictions.class_names]
+
+    @property
+    def first_choice(self) -> Array:
+        """The likeliest class of each node."""
+        return np.asarray(self.probabilities.argmax(axis=1))
+
+    @property
+    def judged_by(self) -> str:
+        """Which nodes tell how good the labels are: "test", "validation" or, if none can, ""."""
+        present = (name for name in ("test", "validation") if len(self._index(name)))
+        return next(present, "")
+
+    @property
+    def held_out(self) -> Array:
+        """The nodes that tell how good the labels are."""
+        name = self.judged_by
+        return self._index(name) if name else np.empty(0, dtype=np.int64)
+
+    def _index(self, name: str) -> Array:
+        return np.asarray(getattr(self.graph, f"{name}_index"))
+
+    @property
+    def accuracy(self) -> Interval | None:
+        """Of the held-out nodes; of several labels a node, of (node, class) pairs."""
+        if not len(self.held_out):
+            return None
+        _, right = self._decisions(self.held_out)
+        return wilson_interval(int(right.sum()), len(right))
+
+    @property
+    def commonest(self) -> tuple[str, float] | None:
+        """The class that guessing would bet on, and how often that would be right."""
+        if not len(self.held_out) or self.graph.is_multilabel:
+            return None
+        trained = self.graph.labels[self.graph.train_index]
+        guess = int(np.bincount(trained, minlength=self.graph.n_classes).argmax())
+        held_out = self.graph.labels[self.held_out]
+        counts = np.bincount(held_out, minlength=self.graph.n_classes)
+        if len(np.unique(np.bincount(trained))) == 1:  # equal numbers tell nothing: be generous
+            guess = int(counts.argmax())
+        return self.class_names[guess], float(counts[guess] / len(held_out))
+
+    @property
+    def reliability(self) -> Reliability | None:
+        """How far confidence can be believed, on held-out nodes."""
+        index = self.held_out
+        if not len(index):
+            return None
+        return reliability(self.probabilities[index], self.graph.labels[index])
+
+    @property
+    def error_before(self) -> float | None:
+        """Calibration error without the calibration."""
+        index = self.held_out
+        if not len(index):
+            return None
+        return reliability(self.uncalibrated[index], self.graph.labels[index]).error
+
+    @property
+    def confusion(self) -> Array | None:
+        """Counts on held-out nodes; None where nodes have several labels, or none is held out."""
+        if self.graph.is_multilabel or not len(self.held_out):
+            return None
+        labels = self.graph.labels[self.held_out]
+        found = self.first_choice[self.held_out]
+        return confusion_table(labels, found, self.graph.n_classes)
+
+    def mix_ups(self, most: int = 5) -> list[MixUp]:
+        """The commonest mistakes."""
+        table = self.confusion
+        if table is None:
+            return []
+        wrong = table * ~np.eye(len(table), dtype=bool)
+        order = np.argsort(-wrong, axis=None, kind="stable")[:most]
+        pairs = [divmod(int(place), len(table)) for place in order]
+        names, sizes = self.class_names, table.sum(axis=1)
+        return [
+            MixUp(names[i], names[j], int(wrong[i, j]), int(sizes[i]))
+            for i, j in pairs
+            if wrong[i, j] > 0
+        ]
+
+    def class_rows(self) -> list[ClassRow]:
+        """A row for each class."""
+        graph, index = self.graph, self.held_out
+        n = graph.n_classes
+        has = graph.labels if graph.is_multilabel else np.eye(n, dtype=int)[graph.labels]
+        has = has * graph.is_labelled[:, None]
+        found = self.probabilities > 0.5 if graph.is_multilabel else np.eye(n)[self.first_choice]
+        hits = (has[index] * found[index]).sum(axis=0)
+        n_true, n_found = has[index].sum(axis=0), found[index].sum(axis=0)
+        rows = []
+        for number, name in enumerate(self.class_names):
+            precision = _ratio(hits[number], n_found[number])
+            recall = _ratio(hits[number], n_true[number])
+            f1 = _ratio(2 * hits[number], n_true[number] + n_found[number])
+            rows.append(
+                ClassRow(
+                    name,
+                    int(has[graph.train_index, number].sum()),
+                    int(has[:, number].sum()),
+                    int(found[:, number].sum()),
+                    int(n_true[number]),
+                    precision,
+                    recall,
+                    f1,
+                )
+            )
+        return rows
+
+    def threshold_rows(self) -> list[ThresholdRow]:
+        """What is left, and how good it is, if one uses only labels above some confidence."""
+        confidence, index = self.predictions.confidence, self.held_out
+        right = self._right_nodes(index)
+        rows = []
+        for threshold in THRESHOLDS:
+            sure = confidence[index] >= threshold
+            n_sure = int(sure.sum())
+            interval = wilson_interval(int(right[sure].sum()), n_sure) if n_sure else None
+            rows.append(
+                ThresholdRow(threshold, int((confidence >= threshold).sum()), interval, n_sure)
+            )
+        return rows
+
+    def least_certain(self, most: int = 20) -> Array:
+        """Nodes with the least confidence among those without a label, or else outside training."""
+        graph = self.graph
+        chosen = np.flatnonzero(~graph.is_labelled)
+        if not len(chosen):
+            chosen = np.setdiff1d(np.arange(graph.n_nodes), graph.train_index)
+        order = np.argsort(self.predictions.confidence[chosen], kind="stable")
+        return np.asarray(chosen[order[:most]])
+
+    def doubtful_labels(self, most: int = 10) -> Array:
+        """Nodes whose given label the model contradicts, the surest contradictions first."""
+        graph = self.graph
+        if graph.is_multilabel:
+            return np.empty(0, dtype=np.int64)
+        known = np.flatnonzero(graph.is_labelled)
+        differ = known[self.first_choice[known] != graph.labels[known]]
+        sure = differ[self.predictions.confidence[differ] >= 0.8]
+        order = np.argsort(-self.predictions.confidence[sure], kind="stable")
+        return np.asarray(sure[order[:most]])
+
+    def homophily(self) -> Homophily | None:
+        """How alike neighbours are; None where too few edges join labelled nodes."""
+        graph = self.graph
+        ends = graph.adjacency.tocoo()
+        known = graph.is_labelled
+        use = (ends.row != ends.col) & known[ends.row] & known[ends.col]
+        if not graph.directed:
+            use &= ends.row < ends.col
+        heads, tails = ends.row[use], ends.col[use]
+        if len(heads) < _MIN_KNOWN_EDGES:
+            return None
+        if graph.is_multilabel:
+            same = ((graph.labels[heads] > 0) & (graph.labels[tails] > 0)).any(axis=1)
+            return Homophily(float(same.mean()), len(heads), None)
+        shares = np.bincount(graph.labels[known], minlength=graph.n_classes) / known.sum()
+        same = graph.labels[heads] == graph.labels[tails]
+        return Homophily(float(same.mean()), len(heads), float((shares**2).sum()))
+
+    def _decisions(self, index: Array) -> tuple[Array, Array]:
+        return decisions(self.probabilities[index], self.graph.labels[index])
+
+    def _right_nodes(self, index: Array) -> Array:
+        """Whether all is right about a node; of several labels, every one of them."""
+        _, right = self._decisions(index)
+        return np.asarray(right.reshape(len(index), -1).all(axis=1)) if len(index) else right
+
+
+def links(graph: Graph) -> npt.NDArray[np.int64]:
+    """How many other nodes each node is linked with, in either direction."""
+    n_links = np.diff(graph.adjacency.indptr) - (graph.adjacency.diagonal() != 0)
+    if graph.directed:
+        both = graph.adjacency + graph.adjacency.T
+        n_links = np.diff(both.tocsr().indptr) - (both.diagonal() != 0)
+    return np.asarray(n_links, dtype=np.int64)
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return float(part / whole) if whole else None

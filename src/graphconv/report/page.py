@@ -1,0 +1,286 @@
+"""The report page: one HTML file that holds a result in words, tables and pictures.
+
+A fitted model enters, a file leaves that opens without a network: plotly's script, the data and the
+page's own script are inside, and its content security policy lets no request out.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Mapping
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+import graphconv
+from graphconv.files import json_text, replacing_file
+from graphconv.graph import Graph
+from graphconv.predictions import Predictions
+from graphconv.report import sections, words
+from graphconv.report.findings import Findings, links
+from graphconv.report.layouts import embedding_map, graph_layout
+from graphconv.report.style import COLOURS, DARK_COLOURS, SYMBOLS, class_marks, shown_classes
+from graphconv.table_files import count
+
+if TYPE_CHECKING:
+    from graphconv.fitting import FittedGCN
+
+Array = npt.NDArray[Any]
+# A stage's name, steps done, steps in all.
+OnProgress = Callable[[str, int, int], None]
+MAX_GRAPH_NODES = 2_000
+MAX_DRAWN_EDGES = 20_000
+# Marks on the map; of more nodes a sample is shown, but every one can be searched for.
+MAX_MAP_NODES = 20_000
+_N_TOP = 3
+_NO_LABEL = 0xFFFFFFFF
+
+
+def write_report(
+    source: Any,
+    path: Path | str,
+    *,
+    separator: str = ";",
+    on_progress: OnProgress | None = None,
+) -> None:
+    """Write the report of a fitted model as one HTML file.
+
+    Parameters
+    ----------
+    source : GCNClassifier or FittedGCN
+    path : Path or str
+    separator : str
+        What stands between several labels of one node.
+    on_progress : callable, optional
+        Told the name of a long stage, the steps done and the steps in all.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from graphconv import GCNClassifier, load_dataset
+    >>> from graphconv.report.page import write_report
+    >>> clf = GCNClassifier(random_state=0).fit(load_dataset("karate"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(clf, Path(folder) / "report.html")
+    ...     (Path(folder) / "report.html").read_text()[:15]
+    '<!doctype html>'
+    """
+    fitted: FittedGCN = getattr(source, "fitted_", source)
+    graph = fitted.graph
+    averaged = fitted.probabilities().mean(axis=1)
+    predictions = Predictions(
+        graph,
+        fitted.calibrate(averaged),
+        graph.class_names,
+        graph.is_multilabel,
+        separator=separator,
+    )
+    findings = Findings(predictions, averaged, fitted.calibration)
+    text = _fill(findings, fitted, on_progress or (lambda name, done, total: None))
+    with replacing_file(Path(path)) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def _fill(findings: Findings, fitted: FittedGCN, on_progress: OnProgress) -> str:
+    """The template with everything in its place."""
+    from plotly.offline import get_plotlyjs
+
+    from graphconv.report.charts import make_charts
+
+    graph = findings.graph
+    charts = make_charts(findings, fitted.history)
+    places = _map_places(fitted, on_progress)
+    data = {
+        **_node_data(findings, places),
+        "charts": {
+            # Plotly knows how to write its own figures; what it wrote is JSON.
+            name: json.loads(chart.to_json())
+            for name, chart in charts.items()
+        },
+        "graph": _graph_data(graph, on_progress),
+    }
+    parts = {
+        "title": escape(f"Report: {graph.name}"),
+        "subtitle": escape(_subtitle(graph)),
+        "tiles": sections.tiles(findings),
+        "summary": sections.paragraphs(words.summary(findings)),
+        "warnings": sections.warnings(words.warnings(findings)),
+        "count": escape(count(graph.n_nodes, "node")),
+        "map-text": escape(_map_text(graph, places)),
+        "unsure": sections.unsure(findings),
+        "good": sections.good(findings),
+        "trust": sections.trust(findings),
+        "data": sections.data(findings),
+        "graph-text": escape(_graph_text(graph)),
+        "learning": sections.learning(fitted, "loss" in charts),
+        "footer": escape(f"Made by graphconv {graphconv.__version__}."),
+    }
+    scripts = {
+        "plotly": get_plotlyjs(),
+        # A name such as </script> must not end the script.
+        "data": json_text(data).replace("<", "\\u003c"),
+        "script": _template("page.js"),
+    }
+    return _replace_marks(_template("page.html"), parts, scripts)
+
+
+def _replace_marks(page: str, parts: Mapping[str, str], scripts: Mapping[str, str]) -> str:
+    """Put parts and scripts in, in one pass: what is put in is not looked at again."""
+
+    def put(match: re.Match[str]) -> str:
+        return parts[match[1]] if match[1] else scripts[match[2]]
+
+    return re.sub(r"<!--([\w-]+)-->|/\*(plotly|data|script)\*/", put, page)
+
+
+def _template(name: str) -> str:
+    return files("graphconv.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _subtitle(graph: Graph) -> str:
+    return (
+        f"{count(graph.n_nodes, 'node')}, {count(graph.n_edges, 'edge')}, "
+        f"{graph.n_classes} {'class' if graph.n_classes == 1 else 'classes'}, "
+        f"{len(graph.train_index):,} labels to learn from"
+    )
+
+
+def _map_places(fitted: FittedGCN, on_progress: OnProgress) -> Array:
+    """Where each node lies on the map."""
+    if fitted.settings.hidden:
+        rows: Array = fitted.embedding()
+    else:  # a model of one layer has no hidden activations; its outputs are all there is
+        shares = fitted.probabilities()
+        rows = np.log(np.maximum(shares, 1e-9)).reshape(len(shares), -1)
+    stage = f"laying out the map of {count(len(rows), 'node')}"
+    return embedding_map(rows, on_step=lambda done, total: on_progress(stage, done, total))
+
+
+def _map_text(graph: Graph, places: Array) -> str:
+    text = (
+        "Nodes that the model finds alike lie close together (t-SNE of its hidden activations). "
+        "Directions and distances between far groups mean nothing. Marks amid another class's are "
+        "where to look for mistakes."
+    )
+    if len(places) > MAX_MAP_NODES:
+        text += (
+            f" A random sample of {MAX_MAP_NODES:,} of the {graph.n_nodes:,} nodes is shown; a "
+            "node that you search for is marked, sampled or not."
+        )
+    return text
+
+
+def _node_data(findings: Findings, places: Array) -> dict[str, Any]:
+    """What the page knows of each node, a column for each thing, packed."""
+    graph, predictions = findings.graph, findings.predictions
+    shares = np.asarray(findings.probabilities, dtype=np.float64)
+    n_top = min(_N_TOP, graph.n_classes)
+    top = np.argsort(-shares, axis=1, kind="stable")[:, :n_top]
+    names, label, truth = _label_texts(findings)
+    split = {"": 0, "train": 1, "validation": 2, "test": 3}
+    limit = max(float(np.abs(places).max(initial=0)), 1e-9)
+    x, y = (np.round(places[:, axis] / limit * 32_000) for axis in range(2))
+    shown = None
+    if graph.n_nodes > MAX_MAP_NODES:
+        rng = np.random.default_rng(0)
+        shown = np.sort(rng.choice(graph.n_nodes, MAX_MAP_NODES, replace=False))
+    looks = [
+        {"class": int(number), **class_marks(graph.n_classes)[number]._asdict()}
+        for number in shown_classes(findings.first_choice, graph.n_classes)
+    ]
+    return {
+        "classes": findings.class_names,
+        "labels": names,
+        "looks": looks,
+        "colours": {"light": COLOURS, "dark": DARK_COLOURS},
+        "symbols": SYMBOLS,
+        "nTop": n_top,
+        "shown": None if shown is None else _packed(shown, np.uint32),
+        "nodes": {
+            "ids": [str(node) for node in graph.node_ids.tolist()],
+            "label": _packed(label, np.uint32),
+            "truth": _packed(truth, np.uint32),
+            "choice": _packed(findings.first_choice, np.uint16),
+            # Rounded down, so that what is not certain never looks it.
+            "confidence": _packed(np.floor(10_000 * predictions.confidence + 1e-3), np.uint16),
+            "split": _packed([split[name] for name in predictions.split.tolist()], np.uint8),
+            "links": _packed(links(graph), np.uint32),
+            "top": _packed(top, np.uint16),
+            "topShare": _packed(
+                np.floor(10_000 * np.take_along_axis(shares, top, axis=1) + 1e-3), np.uint16
+            ),
+            "x": _packed(x, np.int16),
+            "y": _packed(y, np.int16),
+        },
+    }
+
+
+def _label_texts(findings: Findings) -> tuple[list[str], Array, Array]:
+    """All texts that stand for labels, and for each node the number of its own and the true one."""
+    graph = findings.graph
+    if not graph.is_multilabel:
+        truth = np.where(graph.labels < 0, _NO_LABEL, graph.labels)
+        return findings.class_names, findings.first_choice, truth
+    names, separator = findings.class_names, f"{findings.predictions.separator} "
+
+    def texts(table: Array) -> list[str]:
+        return [
+            separator.join(name for name, is_on in zip(names, row, strict=True) if is_on)
+            for row in table
+        ]
+
+    found, given = texts(findings.probabilities > 0.5), texts(graph.labels > 0)
+    distinct = sorted({*found, *given})
+    number = {text: place for place, text in enumerate(distinct)}
+    known = graph.is_labelled
+    truth = np.array([number[text] for text in given])
+    return distinct, np.array([number[text] for text in found]), np.where(known, truth, _NO_LABEL)
+
+
+def _graph_data(graph: Graph, on_progress: OnProgress) -> dict[str, Any] | None:
+    """Places and edges of a graph that is small enough to be drawn."""
+    if graph.n_nodes > MAX_GRAPH_NODES:
+        return None
+    stage = f"drawing the graph of {count(graph.n_nodes, 'node')}"
+    places = graph_layout(
+        graph.adjacency, on_step=lambda done, total: on_progress(stage, done, total)
+    )
+    places = np.round(places / max(float(np.abs(places).max(initial=0)), 1e-9) * 32_000)
+    edges = _edges(graph)
+    return {
+        "x": _packed(places[:, 0], np.int16),
+        "y": _packed(places[:, 1], np.int16),
+        "edges": _packed(edges, np.uint16),
+    }
+
+
+def _edges(graph: Graph) -> Array:
+    ends = graph.adjacency.tocoo()
+    pairs: Array = np.column_stack([ends.row, ends.col])
+    pairs = pairs[(ends.row != ends.col) if graph.directed else (ends.row < ends.col)]
+    if len(pairs) > MAX_DRAWN_EDGES:
+        rng = np.random.default_rng(0)
+        pairs = pairs[np.sort(rng.choice(len(pairs), MAX_DRAWN_EDGES, replace=False))]
+    return pairs
+
+
+def _graph_text(graph: Graph) -> str:
+    text = (
+        f"{count(graph.n_nodes, 'node')} and {count(graph.n_edges, 'edge')}; linked nodes attract."
+    )
+    if graph.n_nodes <= MAX_GRAPH_NODES and graph.n_edges > MAX_DRAWN_EDGES:
+        text += f" A random sample of {MAX_DRAWN_EDGES:,} edges is drawn."
+    return text
+
+
+def _packed(values: npt.ArrayLike, dtype: npt.DTypeLike) -> str:
+    """Numbers as base64, little-endian as every browser's typed arrays are."""
+    little = np.ascontiguousarray(np.asarray(values).astype(np.dtype(dtype).newbyteorder("<")))
+    return base64.b64encode(little.tobytes()).decode("ascii")
