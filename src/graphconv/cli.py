@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 import typer.exceptions
 
-from graphconv import __version__
+from graphconv import __version__, scale_commands
 from graphconv import cli_options as opt
 from graphconv.console import Screen, TrainingStoppedError, one_line, show_warnings_as_lines
 from graphconv.experiments import options as reproduce_opt
@@ -230,6 +230,9 @@ def reproduce(
         screen=Screen(quiet=quiet, as_json=as_json),
     )
     run(experiment, request)
+
+
+scale_commands.add_to(app)
 
 
 def _table_options(given: dict[str, Any]) -> dict[str, Any]:

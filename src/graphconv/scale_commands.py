@@ -1,0 +1,81 @@
+"""Commands for graphs too large to be read whole: generate and ingest."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graphconv import cli_options as opt
+from graphconv.console import Screen
+
+
+def _option(panel: str, names: str, metavar: str | None, help: str) -> Any:
+    return typer.Option(*names.split(), metavar=metavar, help=help, rich_help_panel=panel)
+
+
+Kind = Annotated[
+    str, typer.Argument(help="random, power-law (R-MAT) or planted-partition.", metavar="KIND")
+]
+NewFolder = Annotated[
+    Path, _option("Output", "--output -o", "DIR", "Folder to write; must be new or empty.")
+]
+TableFormat = Annotated[str, _option("Output", "--format", "NAME", "parquet or csv.")]
+RowsPerFile = Annotated[
+    int, _option("Output", "--rows-per-file", "N", "Cut longer tables into several files.")
+]
+
+
+def generate(
+    kind: Kind,
+    nodes: Annotated[int, _option("Graph", "--nodes", "N", "Number of nodes.")],
+    edges: Annotated[int, _option("Graph", "--edges", "N", "Number of edges to draw.")],
+    features: Annotated[int, _option("Graph", "--features", "N", "Features of a node.")] = 0,
+    classes: Annotated[int, _option("Graph", "--classes", "N", "Of planted partitions.")] = 5,
+    homophily: Annotated[
+        float, _option("Graph", "--homophily", "CHANCE", "That an edge stays in its class.")
+    ] = 0.7,
+    signal: Annotated[
+        float, _option("Graph", "--signal", "NUMBER", "Distance of class centres from 0.")
+    ] = 1.0,
+    labelled: Annotated[
+        float, _option("Graph", "--labelled", "SHARE", "Share of nodes with a label.")
+    ] = 0.1,
+    ids: Annotated[str, _option("Graph", "--ids", "KIND", "integer or string.")] = "integer",
+    seed: Annotated[int, _option("Graph", "--seed", "N", "Same seed, same graph.")] = 0,
+    output: NewFolder = Path("generated"),
+    format: TableFormat = "parquet",
+    rows_per_file: RowsPerFile = 1 << 24,
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    r"""Write tables of a generated graph of any size, to try things with.
+
+    \b
+    graphconv generate planted-partition --nodes 1000000 --edges 10000000 --features 64 -o tables
+    """
+    from graphconv.files import check_writable
+    from graphconv.generation import GraphRecipe, write_generated
+
+    screen = Screen(quiet=quiet, as_json=as_json)
+    recipe = GraphRecipe(
+        kind, nodes, edges, features, classes, homophily, signal, labelled, ids, seed
+    )
+    check_writable(output)
+    started = time.perf_counter()
+    with screen.counting("generating", nodes + edges, "rows") as advance:
+        files = write_generated(
+            recipe, output, format=format, rows_per_file=rows_per_file, advance=advance
+        )
+    seconds = time.perf_counter() - started
+    n_bytes = sum(file.stat().st_size for file in files)
+    names = f"{files[0]} to {files[-1].name}" if len(files) > 2 else ", ".join(map(str, files))
+    screen.note(f"{n_bytes / 1e6:,.1f} MB in {seconds:.1f} s: {names}")
+    screen.result({"files": [str(file) for file in files], "bytes": n_bytes, "seconds": seconds})
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make the commands known."""
+    app.command(cls=opt.GroupedCommand)(generate)
