@@ -96,8 +96,6 @@ def make_batch(
     (array([3, 2, 1]), (1, 2, 3))
     """
     adjacency = graph.adjacency
-    # scipy would add float32 weights up in float32, whatever dtype it is asked for.
-    degree = adjacency.astype(np.float64) @ np.ones(graph.n_nodes)
     features = graph.features if features is None else features
     if targets is None:
         rows: IntArray = np.arange(graph.n_nodes)
@@ -116,7 +114,7 @@ def make_batch(
     return Batch(
         rows=rows,
         n_within=n_within,
-        degree=degree[rows].astype(dtype),
+        degree=graph.degree[rows].astype(dtype),
         features=_feature_rows(features, None if targets is None else rows, dtype),
         n_features=graph.n_nodes if features is None else int(features.shape[1]),
         adjacency=local,

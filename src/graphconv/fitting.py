@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -309,4 +309,4 @@ def _hold_out(graph: Graph, fraction: float, seed: int) -> Graph:
     train_index, validation = hold_out_validation(graph.labels, graph.train_index, fraction, rng)
     if len(validation) < MIN_VALIDATION:
         return graph
-    return replace(graph, train_index=train_index, validation_index=validation)
+    return graph.with_split(train_index, validation, graph.test_index)

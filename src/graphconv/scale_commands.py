@@ -76,6 +76,110 @@ def generate(
     screen.result({"files": [str(file) for file in files], "bytes": n_bytes, "seconds": seconds})
 
 
+Files = Annotated[
+    list[str] | None,
+    _option("Data", "--nodes", "FILES", "Nodes: files or patterns as for --edges."),
+]
+EdgeFiles = Annotated[
+    list[str],
+    _option(
+        "Data",
+        "--edges",
+        "FILES",
+        "Edges: CSV, TSV (also .gz, .zst) or Parquet; a file, or a pattern such as "
+        "'edges-*.parquet'. May be repeated.",
+    ),
+]
+Memory = Annotated[
+    str | None,
+    _option("Output", "--memory", "BYTES", "Stay within, such as 6GiB. Default: half of it."),
+]
+FeatureType = Annotated[
+    str, _option("Output", "--feature-type", "NAME", "Dense features: float32 or float16.")
+]
+GraphFolder = Annotated[Path, _option("Output", "--output -o", "DIR", "Folder of the graph.")]
+
+
+def ingest(
+    edges: EdgeFiles,
+    nodes: Files = None,
+    source: opt.Source = "source",
+    target: opt.Target = "target",
+    weight: opt.Weight = None,
+    relation: opt.Relation = None,
+    id: opt.Id = "id",
+    label: opt.Label = "label",
+    categorical: opt.Categorical = None,
+    ignore: opt.Ignore = None,
+    split_column: opt.SplitColumn = None,
+    directed: opt.Directed = False,
+    duplicates: opt.Duplicates = None,
+    self_loops: opt.SelfLoops = "keep",
+    closed_ids: opt.ClosedIds = False,
+    output: GraphFolder = Path("graph"),
+    memory: Memory = None,
+    feature_type: FeatureType = "float32",
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    r"""Make a graph folder of tables of any size, to train and predict on without loading it.
+
+    Killed on the way, the same command goes on from the last finished stage.
+
+    \b
+    graphconv ingest --edges 'edges-*.parquet' --nodes nodes.csv.gz -o graph
+    graphconv train graph
+    """
+    from graphconv.files import check_writable
+    from graphconv.ingest import IngestRequest, describe_manifest
+    from graphconv.ingest import ingest as run
+    from graphconv.memory import in_units, parse_bytes, peak_memory
+    from graphconv.table_graph import TableOptions
+
+    screen = Screen(quiet=quiet, as_json=as_json)
+    options = TableOptions(
+        source=source,
+        target=target,
+        weight=weight,
+        relation=relation,
+        id=id,
+        label=label,
+        categorical=tuple(categorical or ()),
+        ignore=tuple(ignore or ()),
+        split=split_column,
+        directed=directed,
+        duplicates=duplicates,  # type: ignore[arg-type]  # TableOptions checks the word
+        self_loops=self_loops,  # type: ignore[arg-type]  # the same
+        closed_ids=closed_ids,
+    )
+    request = IngestRequest(
+        tuple(edges),
+        tuple(nodes or ()),
+        output,
+        options,
+        None if memory is None else parse_bytes(memory),
+        feature_type,
+    )
+    check_writable(output)
+    started = time.perf_counter()
+    manifest = run(request, screen)
+    seconds = time.perf_counter() - started
+    for note in manifest["notes"]:
+        screen.remark(note)
+    screen.note(f"{output}: {describe_manifest(manifest)}")
+    screen.note(f"{seconds:.1f} s, at most {in_units(peak_memory())} of memory")
+    shown = ("name", "n_nodes", "n_edges", "n_self_loops", "n_isolated", "n_labelled", "notes")
+    screen.result(
+        {
+            **{key: manifest[key] for key in shown},
+            "output": str(output),
+            "seconds": seconds,
+            "peak_memory": peak_memory(),
+        }
+    )
+
+
 def add_to(app: typer.Typer) -> None:
     """Make the commands known."""
     app.command(cls=opt.GroupedCommand)(generate)
+    app.command(cls=opt.GroupedCommand)(ingest)
