@@ -80,6 +80,8 @@ def train(
     early_stopping: opt.EarlyStopping = None,
     patience: opt.Patience = None,
     class_weight: opt.ClassWeight = None,
+    batch_size: opt.BatchSize = None,
+    fanout: opt.Fanout = None,
     seed: opt.Seed = 0,
     runs: opt.Runs = 1,
     kernels: opt.Kernels = "auto",
@@ -109,6 +111,7 @@ def train(
     settings["hidden"] = _numbers(hidden, int, "--hidden")
     settings["dropout"] = _rates(dropout)
     settings["class_weight"] = _class_weight(class_weight)
+    settings["fanout"] = fanout if fanout in (None, "all") else _fanout(fanout)
     chosen = {name: value for name, value in settings.items() if value is not None}
     wanted = ModelRequest(model, preset, chosen, seed, runs, kernels)
     run_training(request, wanted, output, screen, resume, checkpoint_seconds)
@@ -269,6 +272,14 @@ def _numbers(text: str | None, kind: type, option: str) -> tuple[Any, ...] | Non
 def _rates(text: str | None) -> float | tuple[float, ...] | None:
     values = _numbers(text, float, "--dropout")
     return values[0] if values is not None and len(values) == 1 else values
+
+
+def _fanout(text: str) -> int | tuple[int, ...]:
+    try:
+        numbers = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"--fanout must be all, or numbers such as 10,10, got {text!r}") from None
+    return numbers[0] if len(numbers) == 1 else numbers
 
 
 def _class_weight(text: str | None) -> str | dict[str, float] | None:

@@ -218,6 +218,18 @@ ClassWeight = Annotated[
         "balanced (gives rare classes the same say) or NAME=WEIGHT,NAME=WEIGHT,...",
     ),
 ]
+BatchSize = Annotated[
+    int | None,
+    _training("--batch-size", "B", "Train on so many nodes at a time. Default: all at once."),
+]
+Fanout = Annotated[
+    str | None,
+    _training(
+        "--fanout",
+        "N",
+        "Neighbours to sum over in a batch: all, or a sample, such as 10,10 (one a layer).",
+    ),
+]
 Seed = Annotated[int, _training("--seed", "N", "Same seed, same result.")]
 Runs = Annotated[
     int,

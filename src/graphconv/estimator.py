@@ -59,6 +59,8 @@ class GCNClassifier(  # type: ignore[call-arg]
     early_stopping : {"best", "window", "none"}, optional
     patience : int, optional
     class_weight : "balanced" or dict, optional
+    batch_size : int, optional
+    fanout : "all", int or sequence of int, optional
     ensemble : int
         How many models, differing in their seed, to train at once; their probabilities are
         averaged.
@@ -133,6 +135,8 @@ class GCNClassifier(  # type: ignore[call-arg]
         early_stopping: Literal["best", "window", "none"] | None = None,
         patience: int | None = None,
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
+        batch_size: int | None = None,
+        fanout: Any = None,
         ensemble: int = 1,
         validation_fraction: float = 0.2,
         n_neighbors: int = 10,
@@ -158,6 +162,8 @@ class GCNClassifier(  # type: ignore[call-arg]
         self.early_stopping = early_stopping
         self.patience = patience
         self.class_weight = class_weight
+        self.batch_size = batch_size
+        self.fanout = fanout
         self.ensemble = ensemble
         self.validation_fraction = validation_fraction
         self.n_neighbors = n_neighbors

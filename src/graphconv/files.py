@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import Any
 
 # All that the folder of a training may hold; one with anything else in it is not replaced.
-RESULT_FILES = ("model.json", "model.safetensors", "graph.npz", "predictions.csv", "results.json")
+RESULT_FILES = (
+    "model.json",
+    "model.safetensors",
+    "graph.npz",
+    "splits.npz",
+    "predictions.csv",
+    "predictions.parquet",
+    "results.json",
+)
 
 
 @contextmanager

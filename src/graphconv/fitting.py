@@ -9,25 +9,38 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from graphconv import kernels as kernel_choice
 from graphconv.batching import Batch, make_batch
 from graphconv.graph import Graph, IntArray
+from graphconv.inference import run_in_blocks
+from graphconv.memory import available_memory
+from graphconv.mini_batches import MiniBatches
 from graphconv.model import GCN, Activation, hash_key
 from graphconv.preset_search import choose_settings
 from graphconv.propagation import Propagation, Rule, largest_eigenvalue
-from graphconv.scaling import FeatureScaler, Scaling, fit_scaler
+from graphconv.scaling import (
+    FeatureScaler,
+    Scaling,
+    StoredFeatures,
+    fit_scaler,
+    fit_stored_scaler,
+)
 from graphconv.settings import Settings, resolve_settings
 from graphconv.splits import hold_out_validation
+from graphconv.stored_graph import release
 from graphconv.training import (
     FloatArray,
     LabelledBatch,
+    MakeBatches,
     Progress,
     TrainingState,
     single_torch_thread,
@@ -37,6 +50,10 @@ from graphconv.training import (
 FloatMatrix = npt.NDArray[np.float32]
 # Fewer held-out nodes than this say too little to stop by: all labels then train, for a fixed time.
 MIN_VALIDATION = 20
+# Rows whose logits become probabilities at a time.
+BLOCK_ROWS = 1 << 16
+# Below this nobody needs to ask how much memory there is.
+MIN_BLOCKED_BYTES = 1 << 28
 MakeTensors = Callable[[], dict[str, Tensor]]
 
 
@@ -81,23 +98,46 @@ class FittedGCN:
         """lambda, learned or given; the mean over replicas."""
         return float(np.mean(self.model.propagation.self_loop_weight))
 
-    def probabilities(self, graph: Graph | None = None) -> FloatMatrix:
+    def probabilities(
+        self,
+        graph: Graph | None = None,
+        *,
+        scratch: Path | None = None,
+        advance: Callable[[int], None] | None = None,
+    ) -> FloatMatrix:
         """Probabilities of each replica, shape (n_nodes, n_replicas, n_classes).
 
-        Of the training graph's nodes, or those of another graph with the same features.
+        Of the training graph's nodes, or those of another graph with the same features. Large
+        graphs are worked on in blocks, see `works_in_blocks` and `inference.run_in_blocks`, which
+        says what `scratch` and `advance` are.
         """
+        graph = self._checked(graph)
         with torch.no_grad(), single_torch_thread():
-            logits = self.model(self._batch(graph))
-            shares = logits.sigmoid() if self.graph.is_multilabel else logits.softmax(dim=2)
-        return cast(FloatMatrix, shares.numpy())
+            if not works_in_blocks(graph, self.model):
+                logits = self.model(self._batch(graph))
+                shares = logits.sigmoid() if self.graph.is_multilabel else logits.softmax(dim=2)
+                return cast(FloatMatrix, shares.numpy())
+            values = run_in_blocks(self.model, graph, self.scaler, scratch=scratch, advance=advance)
+            # In place, a piece at a time: the array may be larger than memory.
+            for first in range(0, len(values), BLOCK_ROWS):
+                piece = torch.from_numpy(values[first : first + BLOCK_ROWS])
+                shares = piece.sigmoid() if self.graph.is_multilabel else piece.softmax(dim=2)
+                piece.copy_(shares)
+                release(values)
+            return values
 
-    def embedding(self, graph: Graph | None = None) -> FloatMatrix:
+    def embedding(self, graph: Graph | None = None, *, scratch: Path | None = None) -> FloatMatrix:
         """Activations that enter the last layer, those of replicas side by side."""
+        graph = self._checked(graph)
         with torch.no_grad(), single_torch_thread():
+            if works_in_blocks(graph, self.model) and len(self.model.layers) > 1:
+                values = run_in_blocks(self.model, graph, self.scaler, embed=True, scratch=scratch)
+                return values.reshape(len(values), -1)
             hidden = self.model.embed(self._batch(graph))
         return cast(FloatMatrix, hidden.reshape(hidden.shape[0], -1).numpy())
 
-    def _batch(self, graph: Graph | None) -> Batch:
+    def _checked(self, graph: Graph | None) -> Graph:
+        """The graph to predict, if the model fits it."""
         graph = self.graph if graph is None else graph
         known, given = self.graph, graph
         if (known.features is None) != (given.features is None):
@@ -110,8 +150,25 @@ class FittedGCN:
                 f"the model was trained with {known.n_features} {what}, the graph to predict "
                 f"has {given.n_features}"
             )
+        return graph
+
+    def _batch(self, graph: Graph) -> Batch:
         features = self.scaler.transform(graph.features)
         return make_batch(graph, n_hops=self.model.n_hops, features=features)
+
+
+def works_in_blocks(graph: Graph, model: GCN) -> bool:
+    """Whether a graph is too large to compute all its rows at once.
+
+    That is: its arrays lie on disk, or a layer's input, output and the features would together take
+    more than half of the memory that is available.
+    """
+    if graph.folder is not None:
+        return True
+    widths = [layer.weight[0].numel() for layer in model.layers]  # type: ignore[index]  # nn.ModuleList has no types
+    n_dense = 0 if graph.features is None or sp.issparse(graph.features) else graph.n_features
+    n_bytes = 4 * graph.n_nodes * (n_dense + 3 * max(widths))
+    return n_bytes > MIN_BLOCKED_BYTES and n_bytes > available_memory() // 2
 
 
 def fit_gcn(
@@ -155,6 +212,8 @@ def fit_gcn(
     settings = resolve_settings("robust" if preset == "auto" else preset, overrides)
     choice = ""
     if preset == "auto":
+        if graph.folder is not None:
+            raise ValueError("preset must not be 'auto' for a graph on disk")
 
         def score(fold: Graph, tried: Settings, seeds: list[int]) -> tuple[float, float]:
             return _best_validation(_train(fold, tried, seeds, kernels, Watch())[2])
@@ -188,6 +247,10 @@ def build_model(
     lambda_max = settings.lambda_max
     if lambda_max == "true":
         needed = settings.propagation == "chebyshev" and not graph.directed
+        if needed and graph.folder is not None:
+            raise ValueError(
+                "lambda_max must be a number for a graph on disk (2 is its bound), got 'true'"
+            )
         lambda_max = largest_eigenvalue(graph) if needed else 2.0
     propagation = Propagation(
         cast(Rule, settings.propagation),
@@ -218,8 +281,7 @@ def _train(
     kernels: kernel_choice.KernelName,
     watch: Watch,
 ) -> tuple[GCN, FeatureScaler, TrainingState]:
-    scaler = fit_scaler(graph.features, cast(Scaling, settings.scaling))
-    features = scaler.transform(graph.features)
+    scaler, features = _scaled_features(graph, settings)
     model = build_model(graph, settings, seeds, kernels)
 
     # Validation weighs classes as training does, or early stopping would undo the weights.
@@ -229,18 +291,48 @@ def _train(
         batch = make_batch(graph, index, n_hops=model.n_hops, features=features)
         return LabelledBatch.make(batch, graph.labels, class_weight)
 
-    batch = labelled(graph.train_index)
-    watched = graph.validation_index
+    batches: Sequence[LabelledBatch] | MakeBatches
+    watched: LabelledBatch | MakeBatches | None
+    has_validation = len(graph.validation_index) > 0
+    if _is_full_batch(graph, settings):
+        batches = [labelled(graph.train_index)]
+        watched = labelled(graph.validation_index) if has_validation else None
+    else:
+        parts = MiniBatches(
+            graph,
+            settings,
+            n_hops=model.n_hops,
+            features=features,
+            class_weight=class_weight,
+            seed=seeds[0],
+        )
+        batches, watched = parts.training, parts.validation if has_validation else None
     state = train(
         model,
-        [batch],
-        labelled(watched) if len(watched) else None,
+        batches,
+        watched,
         settings,
         on_epoch=watch.on_epoch,
         resume_from=watch.resume_from,
         on_checkpoint=watch.on_checkpoint,
     )
     return model, scaler, state
+
+
+def _scaled_features(graph: Graph, settings: Settings) -> tuple[FeatureScaler, Any]:
+    """The features as the model sees them; a stored graph's are scaled when they are read."""
+    kind = cast(Scaling, settings.scaling)
+    if graph.folder is None or graph.features is None:
+        scaler = fit_scaler(graph.features, kind)
+        return scaler, scaler.transform(graph.features)
+    scaler = fit_stored_scaler(graph.features, kind)
+    return scaler, StoredFeatures(graph.features, scaler)
+
+
+def _is_full_batch(graph: Graph, settings: Settings) -> bool:
+    """Whether one batch holds all training nodes and all their neighbours, so that it can stay."""
+    size = settings.batch_size
+    return settings.fanout == "all" and (size is None or size >= len(graph.train_index))
 
 
 def _class_weights(graph: Graph, settings: Settings) -> FloatArray | None:

@@ -101,6 +101,8 @@ class _Space:
         if n_bytes <= self.n_left or n_bytes == 0:
             self.n_left -= n_bytes
             return np.empty((n_rows, width), dtype=np.float32)
+        if self.scratch is not None:
+            self.scratch.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=self.scratch) as file:
             file.truncate(n_bytes)
             mapped = mmap.mmap(file.fileno(), n_bytes)

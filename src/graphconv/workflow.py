@@ -27,7 +27,7 @@ from graphconv.data_source import (
 from graphconv.files import check_replaceable, check_writable, json_text, replacing_folder
 from graphconv.graph import Graph
 from graphconv.kernels import native_missing
-from graphconv.predictions import Predictions
+from graphconv.predictions import Predictions, mean_over_runs
 from graphconv.readers import LoadedGraph
 from graphconv.settings import PAPER_ACCURACY, resolve_settings
 from graphconv.summary import describe, measure, show_results
@@ -124,7 +124,7 @@ class _Job:
     def predictions(self, graph: Graph, each: Any) -> Predictions:
         separator = self.data.table_options.get("label_separator") or ";"
         return Predictions(
-            graph, each.mean(axis=1), graph.class_names, graph.is_multilabel, separator=separator
+            graph, mean_over_runs(each), graph.class_names, graph.is_multilabel, separator=separator
         )
 
     def tell(self, results: dict[str, Any], what: str) -> None:
@@ -155,6 +155,8 @@ def run_training(
     check_writable(folder)
     job = _Job(replace(loaded, notes=(*loaded.notes, note)), graph, data, wanted, folder, screen)
     if wanted.is_baseline:
+        if graph.folder is not None:
+            raise ValueError(f"--model {wanted.model} needs a graph in memory, got a folder")
         _train_baseline(job)
     else:
         _train_gcn(job, resume, checkpoint_seconds)
@@ -194,7 +196,9 @@ def _train_gcn(job: _Job, resume: bool, checkpoint_seconds: float) -> None:
 
     started = time.perf_counter()
     fitted = _fit(job, file, state)
-    each = fitted.probabilities()
+    n_rows = fitted.graph.n_nodes * len(fitted.model.layers)
+    with job.screen.counting("predicting", n_rows, "rows") as advance:
+        each = fitted.probabilities(scratch=job.folder.resolve().parent, advance=advance)
     # The fitted graph has the validation nodes that were set aside, if the data had none.
     results = {
         **job.results(fitted.graph, each, started),
@@ -206,9 +210,11 @@ def _train_gcn(job: _Job, resume: bool, checkpoint_seconds: float) -> None:
     saved = SavedModel(fitted, job.loaded.encoding, job.data.table_options, results, identity)
     predictions = job.predictions(fitted.graph, each)
     # Saved before anything is printed: a closed pipe must not cost the training.
-    save_model(saved, job.folder, lambda new: predictions.write(new / "predictions.csv"))
+    # A row for each of millions of nodes is not for people to read.
+    table = "predictions.csv" if fitted.graph.folder is None else "predictions.parquet"
+    save_model(saved, job.folder, lambda new: predictions.write(new / table))
     file.remove()
-    job.tell(results, "model and predictions.csv")
+    job.tell(results, f"model and {table}")
     if job.data.edges is not None and fitted.graph.features is not None:
         options = "--edges FILE --nodes FILE"
         job.screen.note(f"next: graphconv predict {job.folder} {options}   (to label new nodes)")
