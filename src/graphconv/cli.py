@@ -82,6 +82,7 @@ def train(
     class_weight: opt.ClassWeight = None,
     batch_size: opt.BatchSize = None,
     fanout: opt.Fanout = None,
+    auto: opt.Auto = True,
     seed: opt.Seed = 0,
     runs: opt.Runs = 1,
     kernels: opt.Kernels = "auto",
@@ -113,7 +114,7 @@ def train(
     settings["class_weight"] = _class_weight(class_weight)
     settings["fanout"] = fanout if fanout in (None, "all") else _fanout(fanout)
     chosen = {name: value for name, value in settings.items() if value is not None}
-    wanted = ModelRequest(model, preset, chosen, seed, runs, kernels)
+    wanted = ModelRequest(model, preset, chosen, seed, runs, kernels, auto)
     run_training(request, wanted, output, screen, resume, checkpoint_seconds)
 
 

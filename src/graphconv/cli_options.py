@@ -230,6 +230,14 @@ Fanout = Annotated[
         "Neighbours to sum over in a batch: all, or a sample, such as 10,10 (one a layer).",
     ),
 ]
+Auto = Annotated[
+    bool,
+    _training(
+        "--auto/--no-auto",
+        _FLAG,
+        "Train in mini-batches where the full batch would not fit the memory, or stop.",
+    ),
+]
 Seed = Annotated[int, _training("--seed", "N", "Same seed, same result.")]
 Runs = Annotated[
     int,

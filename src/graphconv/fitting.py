@@ -23,6 +23,7 @@ from graphconv.batching import Batch, make_batch
 from graphconv.graph import Graph, IntArray
 from graphconv.inference import run_in_blocks
 from graphconv.memory import available_memory
+from graphconv.memory_estimate import settle_batches
 from graphconv.mini_batches import MiniBatches
 from graphconv.model import GCN, Activation, hash_key
 from graphconv.preset_search import choose_settings
@@ -64,6 +65,7 @@ class Watch:
     on_epoch: Callable[[Progress], None] | None = None
     resume_from: dict[str, Tensor] | None = None
     on_checkpoint: Callable[[MakeTensors], None] | None = None
+    on_note: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +182,7 @@ def fit_gcn(
     validation_fraction: float = 0.2,
     kernels: kernel_choice.KernelName = "auto",
     watch: Watch | None = None,
+    auto: bool = True,
 ) -> FittedGCN:
     """Train a GCN, or several that differ in their seed, on the training nodes of a graph.
 
@@ -196,6 +199,8 @@ def fit_gcn(
         makes fewer than 20, none are, and training lasts a fixed 200 epochs.
     kernels : {"auto", "native", "reference"}
     watch : Watch, optional
+    auto : bool
+        Train in mini-batches where the full batch would not fit the memory; else that is an error.
 
     Examples
     --------
@@ -219,7 +224,11 @@ def fit_gcn(
             return _best_validation(_train(fold, tried, seeds, kernels, Watch())[2])
 
         settings, choice = choose_settings(graph, settings, set(overrides), seeds[0], score)
-    model, scaler, state = _train(graph, settings, seeds, kernels, watch or Watch())
+    watch = watch or Watch()
+    settings, note = settle_batches(graph, settings, len(seeds), auto=auto)
+    if watch.on_note is not None and note:
+        watch.on_note(note)
+    model, scaler, state = _train(graph, settings, seeds, kernels, watch)
     names = ("train_loss", "train_accuracy", "validation_loss", "validation_accuracy")
     history = {
         name: np.array([getattr(epoch, name) for epoch in state.epochs]).mean(axis=1).tolist()

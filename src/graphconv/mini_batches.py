@@ -13,13 +13,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from graphconv.batching import Numbering, make_batch, sample_batch
 from graphconv.graph import Graph, IntArray
+from graphconv.memory import available_memory, resident_memory
 from graphconv.model import hash_key
 from graphconv.settings import Settings
+from graphconv.stored_graph import release
 from graphconv.training import FloatArray, LabelledBatch
 
+# Bytes of a stored graph's files that may be resident because batches were made of them.
+MAPPED_BYTES = 2 << 30
 # What else than dropout the seed decides; hash_key(seed, 1) is the held-out validation nodes.
 _SHUFFLE, _SAMPLE = 2, 3
 # Stands for the epoch where validation nodes sample neighbours: always the same ones, or losses of
@@ -61,6 +66,8 @@ class MiniBatches:
         self.class_weight = class_weight
         self.seed = seed
         self._numbering = Numbering(graph.n_nodes)
+        # Pages of a stored graph that were read stay resident; past this they are let go.
+        self._most_resident = resident_memory() + min(MAPPED_BYTES, available_memory() // 4)
 
     def training(self, epoch: int) -> Iterator[LabelledBatch]:
         """The batches of an epoch, which together hold every training node once."""
@@ -100,7 +107,17 @@ class MiniBatches:
                 features=self.features,
                 numbering=self._numbering,
             )
+        if self.graph.folder is not None and resident_memory() > self._most_resident:
+            self._let_go()
         return LabelledBatch.make(batch, self.graph.labels, self.class_weight)
+
+    def _let_go(self) -> None:
+        matrices: tuple[Any, ...] = (self.graph.adjacency, self.graph.features)
+        for matrix in matrices:
+            if sp.issparse(matrix):
+                release(matrix.indptr, matrix.indices, matrix.data)
+            elif matrix is not None:
+                release(matrix)
 
 
 def _one_ahead(jobs: Iterable[Callable[[], LabelledBatch]]) -> Iterator[LabelledBatch]:

@@ -51,6 +51,7 @@ class ModelRequest:
     seed: int = 0
     runs: int = 1
     kernels: str = "auto"
+    auto: bool = True
 
     def check(self) -> None:
         """Refuse what no data could make right."""
@@ -184,6 +185,7 @@ def _train_baseline(job: _Job) -> None:
 def _train_gcn(job: _Job, resume: bool, checkpoint_seconds: float) -> None:
     from graphconv.checkpoint import SavedModel, TrainingFile, save_model
 
+    job, about_memory = _settle_batches(job)
     identity = _identity(job)
     path = job.folder.with_name(f"{job.folder.name}.training")
     file = TrainingFile(path, identity, checkpoint_seconds)
@@ -191,6 +193,7 @@ def _train_gcn(job: _Job, resume: bool, checkpoint_seconds: float) -> None:
         return
     state = file.read() if resume else None
     job.introduce()
+    job.screen.remark(about_memory)
     job.screen.remark(_about_kernels(job.wanted))
     job.screen.remark(_about_earlier(file, resume, state))
 
@@ -234,6 +237,7 @@ def _fit(job: _Job, file: TrainingFile, state: dict[str, Any] | None) -> FittedG
             seeds=job.wanted.seeds,
             kernels=cast(Any, job.wanted.kernels),
             watch=Watch(on_epoch, state, file),
+            auto=job.wanted.auto,
         )
 
 
@@ -248,6 +252,25 @@ def _resolve(job: _Job) -> tuple[str, dict[str, Any]]:
     if preset == "paper" and job.graph.name == "nell":
         preset = "paper-nell"
     return preset, overrides
+
+
+def _settle_batches(job: _Job) -> tuple[_Job, str]:
+    """The job with mini-batches, if the full batch would not fit, and what to tell about memory.
+
+    Decided before the training's identity is known: it must not be resumed with other batches.
+    """
+    from graphconv.memory_estimate import settle_batches
+
+    preset, overrides = _resolve(job)
+    if preset == "auto":
+        return job, ""
+    settings = resolve_settings(preset, overrides)
+    settled, note = settle_batches(job.graph, settings, job.wanted.runs, auto=job.wanted.auto)
+    if settled == settings:
+        return job, note
+    chosen = {"batch_size": settled.batch_size, "fanout": settled.fanout}
+    wanted = replace(job.wanted, settings={**job.wanted.settings, **chosen})
+    return replace(job, wanted=wanted), note
 
 
 def _identity(job: _Job) -> dict[str, Any]:
