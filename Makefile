@@ -6,7 +6,7 @@ NATIVE := $(wildcard CMakeLists.txt native/*)
 # Wheels come from the registry as they are; only graphconv itself may be compiled.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint accuracy reproduce results sanitize clean
+.PHONY: demo test lint accuracy reproduce results scale sanitize clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/graphconv demo
@@ -31,6 +31,11 @@ reproduce: $(VENV)/.reproduce
 results: $(VENV)/.runtime
 	$(BIN)/python scripts/build_results.py
 
+# 10 million nodes and 100 million edges from tables to predictions; needs 30 GB of disk.
+scale: $(VENV)/.scale
+	$(BIN)/python scripts/measure_scale.py
+	$(BIN)/python scripts/build_scaling.py
+
 # The C++ kernels' tests under AddressSanitizer and ThreadSanitizer.
 sanitize: $(VENV)/.develop
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/sanitize_kernels.sh
@@ -44,6 +49,10 @@ $(VENV)/.runtime: $(BIN)/pip pyproject.toml $(NATIVE)
 
 $(VENV)/.reproduce: $(VENV)/.runtime
 	$(PIP) --editable ".[deepwalk,tune]"
+	@touch $@
+
+$(VENV)/.scale: $(VENV)/.runtime
+	$(PIP) --editable ".[scale]"
 	@touch $@
 
 $(VENV)/.develop: $(BIN)/pip pyproject.toml $(NATIVE)

@@ -213,8 +213,8 @@ def _scaling_bytes(graph: Graph) -> int:
 
 def _batch_bytes(graph: Graph, reach: _Reach) -> int:
     """What a batch keeps: rows, degrees, its part of the adjacency matrix, its features."""
-    # indices, values and, while blocks are cut out, running counts of 8 bytes each.
-    matrix = 16 * reach.n_entries
+    # Indices and values, and what is left of the counts by which blocks are cut out.
+    matrix = 10 * reach.n_entries
     return matrix + reach.n_within[-1] * (24 + 4 * _dense_width(graph))
 
 
@@ -230,8 +230,8 @@ def _training_bytes(
         hops_left = (len(widths) - 1 - depth) * n_hops_each
         n_out = reach.n_within[min(hops_left, len(reach.n_within) - 1)]
         n_in = reach.n_within[min(hops_left + n_hops_each, len(reach.n_within) - 1)]
-        # Projected; biased, dropped out, and one gradient. The rest is freed in time.
-        numbers += width * n_replicas * (n_in * n_terms + 3 * n_out)
+        # Projected, or its gradient; biased and dropped out. The rest is freed in time.
+        numbers += width * n_replicas * (n_in * n_terms + 2 * n_out)
     n_weights, n_before = 0, graph.n_features
     for width in widths:
         n_weights += n_before * n_terms * n_replicas * width
