@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _SPLITS = ("train", "validation", "test")
 # Numbers of a block of features that are held at a time.
-_BLOCK_NUMBERS = 1 << 24
+_BLOCK_NUMBERS = 1 << 21
 # More distinct labels than this are no classes but names.
 MAX_CLASSES = 10_000
 
