@@ -32,7 +32,7 @@ check() {
     preload="$("$compiler" -print-file-name="$3") $("$compiler" -print-file-name=libstdc++.so.6)"
     env "$4" LD_PRELOAD="$preload" \
         PYTHONPATH="$work/$1/package" PYTHONDONTWRITEBYTECODE=1 \
-        "$python" -m pytest -q -p no:cacheprovider tests/test_kernels.py
+        "$python" -m pytest -q -p no:cacheprovider tests/test_kernels.py tests/test_sampling.py
 }
 
 # Of the undefined-behaviour checks, those of every pointer make the compiler take minutes; the

@@ -193,18 +193,20 @@ def test_graph_folder_is_opened_without_reading_it(tmp_path):
     assert open_graph(tmp_path / "g").fingerprint() == stored.fingerprint()
 
 
-def test_changed_bytes_are_found(tmp_path):
+def test_changed_bytes_are_found(run, tmp_path):
     edges, nodes = write_generated(
         GraphRecipe("planted-partition", 300, 900, n_features=4), tmp_path / "t"
     )
     ingest(IngestRequest((str(edges),), (str(nodes),), tmp_path / "g"))
-    verify_graph(tmp_path / "g")
+    assert verify_graph(tmp_path / "g") == run("verify", "g", "--json", "-q").json["bytes"]
     path = tmp_path / "g" / "features.bin"
     content = bytearray(path.read_bytes())
     content[100] ^= 1
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"features\.bin must have the checksum"):
         verify_graph(tmp_path / "g")
+    done = run("verify", "g", expect=2)
+    assert "features.bin must have the checksum of its manifest" in done.err[0]
     path.write_bytes(content[:-4])
     with pytest.raises(ValueError, match=r"features\.bin must have 4,800 bytes, got 4,796"):
         open_graph(tmp_path / "g")

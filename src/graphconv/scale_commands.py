@@ -1,4 +1,4 @@
-"""Commands for graphs too large to be read whole: generate and ingest."""
+"""Commands for graphs too large to be read whole: generate, ingest and verify."""
 
 from __future__ import annotations
 
@@ -179,7 +179,27 @@ def ingest(
     )
 
 
+def verify(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder that 'graphconv ingest' wrote.", metavar="GRAPH_DIR")
+    ],
+    quiet: opt.Quiet = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Compare every file of a graph folder with its checksum."""
+    from graphconv.memory import in_units
+    from graphconv.stored_graph import verify_graph
+
+    screen = Screen(quiet=quiet, as_json=as_json)
+    total = sum(file.stat().st_size for file in folder.glob("*")) if folder.is_dir() else None
+    with screen.counting("verifying", total, "bytes") as advance:
+        n_bytes = verify_graph(folder, advance)
+    screen.note(f"{folder}: {in_units(n_bytes)} as they were written")
+    screen.result({"output": str(folder), "bytes": n_bytes})
+
+
 def add_to(app: typer.Typer) -> None:
     """Make the commands known."""
     app.command(cls=opt.GroupedCommand)(generate)
     app.command(cls=opt.GroupedCommand)(ingest)
+    app.command(cls=opt.GroupedCommand)(verify)

@@ -249,7 +249,7 @@ def _csr(name: str, arrays: dict[str, Array], shape: tuple[int, int]) -> sp.csr_
     return matrix
 
 
-def verify_graph(folder: str | Path, advance: Callable[[int], None] | None = None) -> None:
+def verify_graph(folder: str | Path, advance: Callable[[int], None] | None = None) -> int:
     """Compare every file of a stored graph with its checksum; raise ValueError if one differs.
 
     Parameters
@@ -257,6 +257,11 @@ def verify_graph(folder: str | Path, advance: Callable[[int], None] | None = Non
     folder : path
     advance : callable, optional
         Told how many more bytes have been read.
+
+    Returns
+    -------
+    int
+        How many bytes were compared.
     """
     folder = Path(folder)
     manifest = read_manifest(folder)
@@ -268,6 +273,7 @@ def verify_graph(folder: str | Path, advance: Callable[[int], None] | None = Non
             raise ValueError(
                 f"{folder / name} must have the checksum of its manifest, but its bytes changed"
             )
+    return sum((folder / name).stat().st_size for name in files)
 
 
 def file_checksum(path: Path, advance: Callable[[int], None] | None = None) -> str:
