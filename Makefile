@@ -6,7 +6,7 @@ NATIVE := $(wildcard CMakeLists.txt native/*)
 # Wheels come from the registry as they are; only graphconv itself may be compiled.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint accuracy reproduce results bench performance sanitize clean
+.PHONY: demo test lint accuracy reproduce results bench performance scale sanitize clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/graphconv demo
@@ -40,6 +40,11 @@ bench: $(VENV)/.bench
 performance: $(VENV)/.runtime
 	$(BIN)/python scripts/build_performance.py
 
+# 10 million nodes and 100 million edges from tables to predictions; needs 30 GB of disk.
+scale: $(VENV)/.scale
+	$(BIN)/python scripts/measure_scale.py
+	$(BIN)/python scripts/build_scaling.py
+
 # The C++ kernels' tests under AddressSanitizer and ThreadSanitizer.
 sanitize: $(VENV)/.develop
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/sanitize_kernels.sh
@@ -57,6 +62,10 @@ $(VENV)/.reproduce: $(VENV)/.runtime
 
 $(VENV)/.bench: $(VENV)/.runtime
 	$(PIP) --editable ".[bench]"
+	@touch $@
+
+$(VENV)/.scale: $(VENV)/.runtime
+	$(PIP) --editable ".[scale]"
 	@touch $@
 
 $(VENV)/.develop: $(BIN)/pip pyproject.toml $(NATIVE)

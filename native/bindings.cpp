@@ -13,6 +13,7 @@
 #include "arrays.h"
 #include "dispatch.h"
 #include "pool.h"
+#include "sampling.h"
 
 namespace nb = nanobind;
 
@@ -403,6 +404,38 @@ void adam(nb::handle parameter, nb::handle gradient, nb::handle mean, nb::handle
     });
 }
 
+// Fills `columns` and `chosen`, which the caller has made large enough.
+void sample(nb::handle begin, nb::handle end, nb::handle offsets, nb::handle row_ids,
+            nb::handle indices, nb::handle values, nb::handle fanout, std::uint64_t key,
+            nb::handle columns, nb::handle chosen) {
+    const Array first(begin, "begin"), last(end, "end"), to(offsets, "offsets");
+    const Array ids(row_ids, "row_ids"), from(indices, "indices"), out(columns, "columns");
+    const Array weights(values, "values", true), picked(chosen, "chosen", true);
+    for (const Array* array : {&first, &last, &to, &ids}) {
+        array->require_kind(Kind::int64, "");
+        array->require_vector(first.size(0), " like begin");
+    }
+    if (from.kind() != Kind::int64) from.require_kind(Kind::int32, " or int64");
+    out.require_kind(from.kind(), " like indices");
+    if (weights.none() != picked.none()) fail("chosen must be there where values are");
+    if (!weights.none() && weights.kind() != Kind::float64) {
+        weights.require_kind(Kind::float32, " or float64");
+    }
+    if (!weights.none()) picked.require_kind(weights.kind(), " like values");
+    const std::int64_t most = integer(fanout, "fanout");
+    if (most < 0) fail("fanout must not be negative");
+    const Kind kind = weights.none() ? Kind::float32 : weights.kind();
+    with_types(kind, from.kind() == Kind::int64, [&](auto t, auto i) {
+        using T = decltype(t);
+        using I = decltype(i);
+        sample_rows<T, I>({first.data<const std::int64_t>(), last.data<const std::int64_t>(),
+                           to.data<const std::int64_t>(), ids.data<const std::int64_t>(),
+                           from.data<const I>(), weights.none() ? nullptr : weights.data<const T>(),
+                           out.data<I>(), picked.none() ? nullptr : picked.data<T>(), first.size(0),
+                           most, key});
+    });
+}
+
 }  // namespace
 }  // namespace graphconv
 
@@ -428,6 +461,9 @@ NB_MODULE(_native, m) {
           any("with_gradient"));
     m.def("adam", graphconv::adam, any("parameter"), any("gradient"), any("mean"), any("square"),
           any("step"), any("learning_rate"), any("weight_decay"));
+    m.def("sample_rows", graphconv::sample, any("begin"), any("end"), any("offsets"),
+          any("row_ids"), any("indices"), any("values"), any("fanout"), nb::arg("key"),
+          any("columns"), any("chosen"));
     m.def("set_threads", [](int n) {
         if (n < 1 || n > 1024) throw nb::value_error("the number of threads must be in 1 .. 1024");
         graphconv::set_threads(n);

@@ -20,7 +20,7 @@ from graphconv.console import Screen
 from graphconv.experiments import depth, karate, random_splits, scoring, table2, table3, timing
 from graphconv.experiments.command import reproduce
 from graphconv.experiments.comparison import Cell, details, overview, reasons
-from graphconv.experiments.machine import describe_machine, free_memory
+from graphconv.experiments.machine import describe_machine
 from graphconv.experiments.page import to_html, to_markdown
 from graphconv.experiments.progress import RunProgress
 from graphconv.experiments.runs import Record, RunLog, Series, record_of
@@ -227,7 +227,6 @@ def test_timing_fits_a_slope_and_knows_its_memory() -> None:
     slope, constant = timing.fit_line([1e3, 1e4, 1e5, 1e6], [5e-4, 1e-3, 1e-2, 1e-1])
     assert (slope, constant) == (pytest.approx(1), pytest.approx(-7))
     assert timing.bytes_needed(10**7) == pytest.approx(5e9)
-    assert free_memory() > 0
     assert describe_machine()["cores"] >= 1
 
 

@@ -25,7 +25,6 @@ _LARGEST_DOUBT = 0.5
 # between 0.37 and 2.7. Five hundred nodes overrule it; thirty do not.
 _SPREAD = 0.5
 _SMALLEST_SHARE = 1e-30
-_MOST_NODES = 5_000
 
 
 class Reliability(NamedTuple):
@@ -235,11 +234,8 @@ def fit_calibration(probabilities: npt.NDArray[Any], labels: npt.NDArray[np.int6
     """
     if len(labels) == 0:
         raise ValueError("calibration must be fitted to at least one node, got none")
-    # Two numbers need no more nodes than this, evenly spread.
-    chosen = np.linspace(0, len(labels) - 1, min(len(labels), _MOST_NODES)).astype(np.int64)
-    labels = labels[chosen]
     is_multilabel = labels.ndim == 2
-    logits = _logits(probabilities[chosen], is_multilabel)
+    logits = _logits(probabilities, is_multilabel)
     wanted = _softened(labels, logits.shape[1])
 
     def loss(calibration: Calibration) -> float:

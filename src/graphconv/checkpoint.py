@@ -38,9 +38,11 @@ from graphconv.graph_files import read_npz, write_npz
 from graphconv.model import GCN
 from graphconv.scaling import FeatureScaler
 from graphconv.settings import Settings
+from graphconv.stored_graph import is_stored_graph, open_graph
 from graphconv.table_encoding import TableEncoding
 
 FORMAT = 1
+_SPLITS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,8 @@ def save_model(saved: SavedModel, folder: Path, also: Callable[[Path], None] | N
         "table_options": saved.table_options,
         "encoding": None if saved.encoding is None else saved.encoding.to_json(),
         "data_fingerprint": fitted.graph.fingerprint(),
+        # A graph on disk stays where it is; the model only says where that was.
+        "stored_graph": None if fitted.graph.folder is None else str(fitted.graph.folder),
         "versions": {
             "graphconv": graphconv.__version__,
             "python": platform.python_version(),
@@ -103,7 +107,13 @@ def save_model(saved: SavedModel, folder: Path, also: Callable[[Path], None] | N
     with replacing_folder(folder) as new:
         _save_tensors(tensors, new / "model.safetensors")
         (new / "model.json").write_text(json_text(description, indent=1), encoding="utf-8")
-        write_npz(fitted.graph, new / "graph.npz")
+        if fitted.graph.folder is None:
+            write_npz(fitted.graph, new / "graph.npz")
+        else:
+            np.savez(
+                new / "splits.npz",
+                **{name: getattr(fitted.graph, f"{name}_index") for name in _SPLITS},
+            )
         if also is not None:
             also(new)
 
@@ -122,12 +132,14 @@ def _save_tensors(
         raise OSError(number, os.strerror(number), str(path)) from error
 
 
-def load_model(folder: Path) -> SavedModel:
+def load_model(folder: Path, moved_to: Path | None = None) -> SavedModel:
     """Read a model folder that `save_model` wrote.
 
     Parameters
     ----------
     folder : Path
+    moved_to : Path, optional
+        Where else the graph on disk may be that the model was trained on.
 
     Examples
     --------
@@ -146,7 +158,7 @@ def load_model(folder: Path) -> SavedModel:
     description = read_description(folder)
     try:
         tensors = safetensors.torch.load_file(folder / "model.safetensors")
-        graph = read_npz(folder / "graph.npz")
+        graph = _training_graph(folder, description, moved_to)
         settings = Settings.from_json(description["settings"])
         fitted = _rebuild(description, settings, graph, tensors)
         encoding = description["encoding"]
@@ -166,6 +178,23 @@ def load_model(folder: Path) -> SavedModel:
     ) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"{folder} must be a complete graphconv model, but: {reason}") from error
+
+
+def _training_graph(folder: Path, description: dict[str, Any], moved_to: Path | None) -> Graph:
+    stored = description.get("stored_graph")
+    if stored is None:
+        return read_npz(folder / "graph.npz")
+    with np.load(folder / "splits.npz", allow_pickle=False) as arrays:
+        splits = [arrays[name] for name in _SPLITS]
+    for place in (moved_to, Path(stored)):
+        if place is not None and is_stored_graph(place):
+            graph = open_graph(place).with_split(*splits)
+            if graph.fingerprint() == description["data_fingerprint"]:
+                return graph
+    raise FileNotFoundError(
+        f"{folder} was trained on the graph in {stored}, which is not there or has changed: "
+        "where it was moved to can be given as the data"
+    )
 
 
 def read_description(folder: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 import typer.exceptions
 
-from graphconv import __version__
+from graphconv import __version__, scale_commands
 from graphconv import cli_options as opt
 from graphconv.console import Screen, TrainingStoppedError, one_line, show_warnings_as_lines
 from graphconv.experiments import options as reproduce_opt
@@ -82,6 +82,9 @@ def train(
     patience: opt.Patience = None,
     class_weight: opt.ClassWeight = None,
     calibrate: opt.Calibrate = True,
+    batch_size: opt.BatchSize = None,
+    fanout: opt.Fanout = None,
+    auto: opt.Auto = True,
     seed: opt.Seed = 0,
     runs: opt.Runs = 1,
     kernels: opt.Kernels = "auto",
@@ -112,8 +115,9 @@ def train(
     settings["hidden"] = _numbers(hidden, int, "--hidden")
     settings["dropout"] = _rates(dropout)
     settings["class_weight"] = _class_weight(class_weight)
+    settings["fanout"] = fanout if fanout in (None, "all") else _fanout(fanout)
     chosen = {name: value for name, value in settings.items() if value is not None}
-    wanted = ModelRequest(model, preset, chosen, seed, runs, kernels, calibrate)
+    wanted = ModelRequest(model, preset, chosen, seed, runs, kernels, calibrate, auto)
     run_training(request, wanted, output, screen, resume, checkpoint_seconds, report)
 
 
@@ -349,6 +353,9 @@ def reproduce(
     run(experiment, request)
 
 
+scale_commands.add_to(app)
+
+
 def _table_options(given: dict[str, Any]) -> dict[str, Any]:
     names = (
         "source", "target", "weight", "relation", "id", "label", "label_separator", "categorical",
@@ -383,6 +390,14 @@ def _numbers(text: str | None, kind: type, option: str) -> tuple[Any, ...] | Non
 def _rates(text: str | None) -> float | tuple[float, ...] | None:
     values = _numbers(text, float, "--dropout")
     return values[0] if values is not None and len(values) == 1 else values
+
+
+def _fanout(text: str) -> int | tuple[int, ...]:
+    try:
+        numbers = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"--fanout must be all, or numbers such as 10,10, got {text!r}") from None
+    return numbers[0] if len(numbers) == 1 else numbers
 
 
 def _class_weight(text: str | None) -> str | dict[str, float] | None:

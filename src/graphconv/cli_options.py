@@ -227,6 +227,26 @@ Calibrate = Annotated[
         "Scale probabilities by the validation nodes, so that 80 % sure means 80 % right.",
     ),
 ]
+BatchSize = Annotated[
+    int | None,
+    _training("--batch-size", "B", "Train on so many nodes at a time. Default: all at once."),
+]
+Fanout = Annotated[
+    str | None,
+    _training(
+        "--fanout",
+        "N",
+        "Neighbours to sum over in a batch: all, or a sample, such as 10,10 (one a layer).",
+    ),
+]
+Auto = Annotated[
+    bool,
+    _training(
+        "--auto/--no-auto",
+        _FLAG,
+        "Train in mini-batches where the full batch would not fit the memory, or stop.",
+    ),
+]
 Seed = Annotated[int, _training("--seed", "N", "Same seed, same result.")]
 Runs = Annotated[
     int,

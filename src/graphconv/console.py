@@ -99,6 +99,29 @@ class Screen:
         else:
             yield _stage_lines()
 
+    @contextmanager
+    def counting(self, title: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
+        """A progress display for a job of many rows or bytes; told how many more are done."""
+        done = 0
+        last = monotonic()
+        with (
+            _count_bar(title, total)
+            if not self.quiet and sys.stderr.isatty()
+            else _no_bar() as show
+        ):
+
+            def advance(n_more: int) -> None:
+                nonlocal done, last
+                done += n_more
+                if show is not None:
+                    show(done)
+                elif not self.quiet and monotonic() - last > LINE_EVERY:
+                    last = monotonic()
+                    whole = "" if total is None else f" of {total:,}"
+                    self.note(f"{title}: {done:,}{whole} {unit}")
+
+            yield advance
+
     def downloading(self) -> Callable[[str, int | None, int | None], None]:
         """A progress display for downloads."""
         last: dict[str, float] = {}
@@ -118,6 +141,28 @@ class Screen:
             print(text, file=sys.stderr, end=end, flush=True)
 
         return show
+
+
+@contextmanager
+def _no_bar() -> Iterator[None]:
+    yield None
+
+
+@contextmanager
+def _count_bar(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.completed:,.0f}"),
+        *([] if total is None else [TimeRemainingColumn()]),
+    )
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(title, total=total)
+        yield lambda done: bars.update(task, completed=done)
 
 
 @contextmanager

@@ -19,6 +19,8 @@ from graphconv.graph import Graph
 from graphconv.graph_files import read_graph_file
 from graphconv.readers import LoadedGraph, read_tables
 from graphconv.splits import fraction_split, kfold_splits, random_split
+from graphconv.stored_graph import is_stored_graph, open_graph, read_manifest
+from graphconv.table_encoding import TableEncoding
 from graphconv.table_files import DELIMITERS, PARQUET_SUFFIXES, Table, as_text, read_table, shown
 from graphconv.table_graph import TableOptions, build_graph
 
@@ -59,6 +61,8 @@ def load_data(request: DataRequest, screen: Screen, **more: Any) -> LoadedGraph:
         beside = " (--nodes alone is no graph)" if request.nodes is not None else ""
         raise ValueError(f"name a data set or a graph file, or give --edges and --nodes{beside}")
     path = Path(request.name)
+    if is_stored_graph(path):
+        return _open_stored(path, request)
     if request.suffix in (*_COLUMN_SUFFIXES, *_MATRIX_SUFFIXES):
         if request.nodes is not None:
             return _read_matrix_and_nodes(path, request.nodes, options)
@@ -70,6 +74,15 @@ def load_data(request: DataRequest, screen: Screen, **more: Any) -> LoadedGraph:
     progress = None if screen.quiet else screen.downloading()
     graph = load_dataset(request.name, data_dir=request.data_dir, progress=progress)
     return LoadedGraph(graph)
+
+
+def _open_stored(path: Path, request: DataRequest) -> LoadedGraph:
+    """A graph folder, which says by itself how it was read."""
+    if request.nodes is not None:
+        raise ValueError(f"{path} holds its nodes already, so --nodes can't be given")
+    manifest = read_manifest(path)
+    encoding = TableEncoding.from_json(manifest["encoding"])
+    return LoadedGraph(open_graph(path), encoding, tuple(manifest["notes"]))
 
 
 def check_options_are_used(request: DataRequest) -> None:

@@ -62,6 +62,8 @@ class GCNClassifier(  # type: ignore[call-arg]
     early_stopping : {"best", "window", "none"}, optional
     patience : int, optional
     class_weight : "balanced" or dict, optional
+    batch_size : int, optional
+    fanout : "all", int or sequence of int, optional
     ensemble : int
         How many models, differing in their seed, to train at once; their probabilities are
         averaged.
@@ -141,6 +143,8 @@ class GCNClassifier(  # type: ignore[call-arg]
         early_stopping: Literal["best", "window", "none"] | None = None,
         patience: int | None = None,
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
+        batch_size: int | None = None,
+        fanout: Any = None,
         ensemble: int = 1,
         validation_fraction: float = 0.2,
         calibrate: bool = True,
@@ -167,6 +171,8 @@ class GCNClassifier(  # type: ignore[call-arg]
         self.early_stopping = early_stopping
         self.patience = patience
         self.class_weight = class_weight
+        self.batch_size = batch_size
+        self.fanout = fanout
         self.ensemble = ensemble
         self.validation_fraction = validation_fraction
         self.calibrate = calibrate

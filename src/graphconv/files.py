@@ -20,7 +20,9 @@ RESULT_FILES = (
     "model.json",
     "model.safetensors",
     "graph.npz",
+    "splits.npz",
     "predictions.csv",
+    "predictions.parquet",
     "results.json",
     REPORT_FILE,
 )

@@ -7,12 +7,14 @@ as long as training on Cora.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -20,15 +22,28 @@ from graphconv import kernels as kernel_choice
 from graphconv.batching import Batch, make_batch
 from graphconv.calibration import Calibration, fit_calibration
 from graphconv.graph import Graph, IntArray
+from graphconv.inference import run_in_blocks
+from graphconv.memory import available_memory
+from graphconv.memory_estimate import settle_batches
+from graphconv.mini_batches import MiniBatches
 from graphconv.model import GCN, Activation, hash_key
+from graphconv.predictions import mean_over_runs
 from graphconv.preset_search import choose_settings
 from graphconv.propagation import Propagation, Rule, largest_eigenvalue
-from graphconv.scaling import FeatureScaler, Scaling, fit_scaler
+from graphconv.scaling import (
+    FeatureScaler,
+    Scaling,
+    StoredFeatures,
+    fit_scaler,
+    fit_stored_scaler,
+)
 from graphconv.settings import Settings, resolve_settings
 from graphconv.splits import hold_out_validation
+from graphconv.stored_graph import release
 from graphconv.training import (
     FloatArray,
     LabelledBatch,
+    MakeBatches,
     Progress,
     TrainingState,
     single_torch_thread,
@@ -38,6 +53,12 @@ from graphconv.training import (
 FloatMatrix = npt.NDArray[np.float32]
 # Fewer held-out nodes than this say too little to stop by: all labels then train, for a fixed time.
 MIN_VALIDATION = 20
+# Rows whose logits become probabilities at a time.
+BLOCK_ROWS = 1 << 16
+# Validation nodes that calibration goes by; fewer where each must be read from disk.
+MOST_CALIBRATED, MOST_CALIBRATED_STORED = 5000, 1000
+# Below this nobody needs to ask how much memory there is.
+MIN_BLOCKED_BYTES = 1 << 28
 MakeTensors = Callable[[], dict[str, Tensor]]
 
 
@@ -48,6 +69,7 @@ class Watch:
     on_epoch: Callable[[Progress], None] | None = None
     resume_from: dict[str, Tensor] | None = None
     on_checkpoint: Callable[[MakeTensors], None] | None = None
+    on_note: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,14 +108,29 @@ class FittedGCN:
         return float(np.mean(self.model.propagation.self_loop_weight))
 
     def probabilities(
-        self, graph: Graph | None = None, nodes: IntArray | None = None
+        self,
+        graph: Graph | None = None,
+        nodes: IntArray | None = None,
+        *,
+        scratch: Path | None = None,
+        advance: Callable[[int], None] | None = None,
     ) -> FloatMatrix:
         """Probabilities of each replica, uncalibrated, shape (n_nodes, n_replicas, n_classes).
 
         Of the training graph's nodes, or those of another graph with the same features; of all of
-        them, or of some.
+        them, or of some. All nodes of a large graph are worked on in blocks, see `works_in_blocks`
+        and `inference.run_in_blocks`, which says what `scratch` and `advance` are.
         """
-        return self.batch_probabilities(self._batch(graph, nodes))
+        graph = self._checked(graph)
+        if nodes is not None or not works_in_blocks(graph, self.model):
+            return self.batch_probabilities(self._batch(graph, nodes))
+        with torch.no_grad(), single_torch_thread():
+            values = run_in_blocks(self.model, graph, self.scaler, scratch=scratch, advance=advance)
+            # In place, a piece at a time: the array may be larger than memory.
+            for piece in _pieces(values):
+                part = torch.from_numpy(piece)
+                part.copy_(self._shares(part))
+        return values
 
     def batch_probabilities(self, batch: Batch) -> FloatMatrix:
         """Probabilities of a batch's targets, shape (n_targets, n_replicas, n_classes).
@@ -101,29 +138,40 @@ class FittedGCN:
         The batch's features are taken as they are: they must have been through the scaler.
         """
         with torch.no_grad(), single_torch_thread():
-            logits = self.model(batch)
-            shares = logits.sigmoid() if self.graph.is_multilabel else logits.softmax(dim=2)
-        return cast(FloatMatrix, shares.numpy())
+            return cast(FloatMatrix, self._shares(self.model(batch)).numpy())
+
+    def _shares(self, logits: Tensor) -> Tensor:
+        return logits.sigmoid() if self.graph.is_multilabel else logits.softmax(dim=2)
 
     def ensemble_probabilities(self, graph: Graph | None = None) -> FloatMatrix:
         """What predictions show: the replicas' mean, calibrated, shape (n_nodes, n_classes)."""
-        return self.calibrate(self.probabilities(graph).mean(axis=1))
+        return self.calibrate(mean_over_runs(self.probabilities(graph)))
 
     def calibrate(self, probabilities: FloatMatrix) -> FloatMatrix:
-        """Averaged probabilities made believable; labels stay as they are."""
-        return self.calibration.apply(probabilities, self.graph.is_multilabel)
+        """Averaged probabilities made believable; labels stay as they are.
 
-    def embedding(self, graph: Graph | None = None) -> FloatMatrix:
+        An array on disk is changed in place.
+        """
+        if not isinstance(probabilities, np.memmap):
+            return self.calibration.apply(probabilities, self.graph.is_multilabel)
+        for piece in _pieces(probabilities):
+            piece[...] = self.calibration.apply(piece, self.graph.is_multilabel)
+        return probabilities
+
+    def embedding(self, graph: Graph | None = None, *, scratch: Path | None = None) -> FloatMatrix:
         """Activations that enter the last layer, those of replicas side by side."""
+        graph = self._checked(graph)
         with torch.no_grad(), single_torch_thread():
+            if works_in_blocks(graph, self.model) and len(self.model.layers) > 1:
+                values = run_in_blocks(self.model, graph, self.scaler, embed=True, scratch=scratch)
+                return values.reshape(len(values), -1)
             hidden = self.model.embed(self._batch(graph))
         return cast(FloatMatrix, hidden.reshape(hidden.shape[0], -1).numpy())
 
-    def _batch(self, graph: Graph | None, nodes: IntArray | None = None) -> Batch:
+    def _checked(self, graph: Graph | None) -> Graph:
         graph = self.graph if graph is None else graph
         self.check_fits(graph)
-        features = self.scaler.transform(graph.features)
-        return make_batch(graph, nodes, n_hops=self.model.n_hops, features=features)
+        return graph
 
     def check_fits(self, given: Graph) -> None:
         """Refuse a graph whose features are not of the kind the model was trained with."""
@@ -139,6 +187,31 @@ class FittedGCN:
                 f"has {given.n_features}"
             )
 
+    def _batch(self, graph: Graph, nodes: IntArray | None = None) -> Batch:
+        features = _scaled(graph, self.scaler)
+        return make_batch(graph, nodes, n_hops=self.model.n_hops, features=features)
+
+
+def _pieces(array: FloatMatrix) -> Iterator[FloatMatrix]:
+    """Parts of an array that may be larger than memory, one after the other."""
+    for first in range(0, len(array), BLOCK_ROWS):
+        yield array[first : first + BLOCK_ROWS]
+        release(array)
+
+
+def works_in_blocks(graph: Graph, model: GCN) -> bool:
+    """Whether a graph is too large to compute all its rows at once.
+
+    That is: its arrays lie on disk, or a layer's input, output and the features would together take
+    more than half of the memory that is available.
+    """
+    if graph.folder is not None:
+        return True
+    widths = [layer.weight[0].numel() for layer in model.layers]  # type: ignore[index]  # nn.ModuleList has no types
+    n_dense = 0 if graph.features is None or sp.issparse(graph.features) else graph.n_features
+    n_bytes = 4 * graph.n_nodes * (n_dense + 3 * max(widths))
+    return n_bytes > MIN_BLOCKED_BYTES and n_bytes > available_memory() // 2
+
 
 def fit_gcn(
     graph: Graph,
@@ -150,6 +223,7 @@ def fit_gcn(
     calibrate: bool = True,
     kernels: kernel_choice.KernelName = "auto",
     watch: Watch | None = None,
+    auto: bool = True,
 ) -> FittedGCN:
     """Train a GCN, or several that differ in their seed, on the training nodes of a graph.
 
@@ -169,6 +243,8 @@ def fit_gcn(
         any, so that confidence can be believed; see `graphconv.calibration.fit_calibration`.
     kernels : {"auto", "native", "reference"}
     watch : Watch, optional
+    auto : bool
+        Train in mini-batches where the full batch would not fit the memory; else that is an error.
 
     Examples
     --------
@@ -185,12 +261,18 @@ def fit_gcn(
     settings = resolve_settings("robust" if preset == "auto" else preset, overrides)
     choice = ""
     if preset == "auto":
+        if graph.folder is not None:
+            raise ValueError("preset must not be 'auto' for a graph on disk")
 
         def score(fold: Graph, tried: Settings, seeds: list[int]) -> tuple[float, float]:
             return _best_validation(_train(fold, tried, seeds, kernels, Watch())[2])
 
         settings, choice = choose_settings(graph, settings, set(overrides), seeds[0], score)
-    model, scaler, state = _train(graph, settings, seeds, kernels, watch or Watch())
+    watch = watch or Watch()
+    settings, note = settle_batches(graph, settings, len(seeds), auto=auto)
+    if watch.on_note is not None and note:
+        watch.on_note(note)
+    model, scaler, state = _train(graph, settings, seeds, kernels, watch)
     names = ("train_loss", "train_accuracy", "validation_loss", "validation_accuracy")
     history = {
         name: np.array([getattr(epoch, name) for epoch in state.epochs]).mean(axis=1).tolist()
@@ -219,6 +301,10 @@ def build_model(
     lambda_max = settings.lambda_max
     if lambda_max == "true":
         needed = settings.propagation == "chebyshev" and not graph.directed
+        if needed and graph.folder is not None:
+            raise ValueError(
+                "lambda_max must be a number for a graph on disk (2 is its bound), got 'true'"
+            )
         lambda_max = largest_eigenvalue(graph) if needed else 2.0
     propagation = Propagation(
         cast(Rule, settings.propagation),
@@ -249,8 +335,7 @@ def _train(
     kernels: kernel_choice.KernelName,
     watch: Watch,
 ) -> tuple[GCN, FeatureScaler, TrainingState]:
-    scaler = fit_scaler(graph.features, cast(Scaling, settings.scaling))
-    features = scaler.transform(graph.features)
+    scaler, features = _scaled_features(graph, settings)
     model = build_model(graph, settings, seeds, kernels)
 
     # Validation weighs classes as training does, or early stopping would undo the weights.
@@ -260,12 +345,26 @@ def _train(
         batch = make_batch(graph, index, n_hops=model.n_hops, features=features)
         return LabelledBatch.make(batch, graph.labels, class_weight)
 
-    batch = labelled(graph.train_index)
-    watched = graph.validation_index
+    batches: Sequence[LabelledBatch] | MakeBatches
+    watched: LabelledBatch | MakeBatches | None
+    has_validation = len(graph.validation_index) > 0
+    if _is_full_batch(graph, settings):
+        batches = [labelled(graph.train_index)]
+        watched = labelled(graph.validation_index) if has_validation else None
+    else:
+        parts = MiniBatches(
+            graph,
+            settings,
+            n_hops=model.n_hops,
+            features=features,
+            class_weight=class_weight,
+            seed=seeds[0],
+        )
+        batches, watched = parts.training, parts.validation if has_validation else None
     state = train(
         model,
-        [batch],
-        labelled(watched) if len(watched) else None,
+        batches,
+        watched,
         settings,
         on_epoch=watch.on_epoch,
         resume_from=watch.resume_from,
@@ -281,9 +380,34 @@ def _calibrated(fitted: FittedGCN) -> FittedGCN:
     scaling them can't change a label.
     """
     graph = fitted.graph
-    index = graph.validation_index
-    shares = fitted.probabilities(nodes=index).mean(axis=1)
+    # Two numbers need no more nodes than this, and each node of a large graph has its neighbours.
+    most = MOST_CALIBRATED if graph.folder is None else MOST_CALIBRATED_STORED
+    everyone = graph.validation_index
+    index = everyone[np.linspace(0, len(everyone) - 1, min(len(everyone), most)).astype(np.int64)]
+    shares = mean_over_runs(fitted.probabilities(nodes=index))
     return replace(fitted, calibration=fit_calibration(shares, graph.labels[index]))
+
+
+def _scaled_features(graph: Graph, settings: Settings) -> tuple[FeatureScaler, Any]:
+    """The features as the model sees them; a stored graph's are scaled when they are read."""
+    kind = cast(Scaling, settings.scaling)
+    if graph.folder is None or graph.features is None:
+        scaler = fit_scaler(graph.features, kind)
+    else:
+        scaler = fit_stored_scaler(graph.features, kind)
+    return scaler, _scaled(graph, scaler)
+
+
+def _scaled(graph: Graph, scaler: FeatureScaler) -> Any:
+    if graph.folder is None or graph.features is None:
+        return scaler.transform(graph.features)
+    return StoredFeatures(graph.features, scaler)
+
+
+def _is_full_batch(graph: Graph, settings: Settings) -> bool:
+    """Whether one batch holds all training nodes and all their neighbours, so that it can stay."""
+    size = settings.batch_size
+    return settings.fanout == "all" and (size is None or size >= len(graph.train_index))
 
 
 def _class_weights(graph: Graph, settings: Settings) -> FloatArray | None:
@@ -352,4 +476,4 @@ def _hold_out(graph: Graph, fraction: float, seed: int) -> Graph:
     train_index, validation = hold_out_validation(graph.labels, graph.train_index, fraction, rng)
     if len(validation) < MIN_VALIDATION:
         return graph
-    return replace(graph, train_index=train_index, validation_index=validation)
+    return graph.with_split(train_index, validation, graph.test_index)

@@ -7,9 +7,12 @@ weights, features are finite float32, labels are class numbers with -1 for "unkn
 
 from __future__ import annotations
 
+import copy
 import hashlib
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -100,6 +103,29 @@ class Graph:
         self._fix(feature_names=names)
         self._fix_splits(train_index, validation_index, test_index)
 
+    @classmethod
+    def trusted(cls, fields: Mapping[str, Any], known: Mapping[str, Any]) -> Graph:
+        """A graph of parts that were checked when they were written, as `stored_graph` reads them.
+
+        Parameters
+        ----------
+        fields : mapping
+            Every field; none is looked at but the splits, and none is copied.
+        known : mapping
+            Values of cached properties that are stored too, so that nobody works them out again,
+            and `_folder`.
+        """
+        graph = object.__new__(cls)
+        graph._fix(**fields)
+        graph.__dict__.update(known)
+        graph._fix_splits(graph.train_index, graph.validation_index, graph.test_index)
+        return graph
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the graph is stored, if its arrays are memory-mapped from there; else None."""
+        return self.__dict__.get("_folder")
+
     def _fix(self, **fields: object) -> None:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -146,11 +172,17 @@ class Graph:
         n_loops = self.n_self_loops
         return int((self.adjacency.nnz - n_loops) // 2 + n_loops)
 
-    @property
+    @cached_property
+    def degree(self) -> npt.NDArray[np.float64]:
+        """Sum of the weights of each node's edges; in a directed graph, of those it points with."""
+        # scipy would add float32 weights up in float32, whatever dtype it is asked for.
+        return _frozen(self.adjacency.astype(np.float64) @ np.ones(self.n_nodes))
+
+    @cached_property
     def n_self_loops(self) -> int:
         return int(np.count_nonzero(self.adjacency.diagonal()))
 
-    @property
+    @cached_property
     def n_isolated(self) -> int:
         """Number of nodes with no neighbour but, perhaps, themselves."""
         links = np.diff(self.adjacency.indptr) - (self.adjacency.diagonal() != 0)
@@ -168,7 +200,7 @@ class Graph:
     def n_classes(self) -> int:
         return len(self.class_names)
 
-    @property
+    @cached_property
     def is_weighted(self) -> bool:
         return bool((self.adjacency.data != 1).any())
 
@@ -188,25 +220,30 @@ class Graph:
         self, train: npt.ArrayLike, validation: npt.ArrayLike = (), test: npt.ArrayLike = ()
     ) -> Graph:
         """The same graph with other train, validation and test nodes."""
-        return replace(
-            self,
-            train_index=np.asarray(train, dtype=np.int64),
-            validation_index=np.asarray(validation, dtype=np.int64),
-            test_index=np.asarray(test, dtype=np.int64),
+        other = copy.copy(self)
+        other._fix_splits(
+            np.asarray(train, dtype=np.int64),
+            np.asarray(validation, dtype=np.int64),
+            np.asarray(test, dtype=np.int64),
         )
+        return other
 
     def fingerprint(self) -> str:
         """SHA-256 over everything in the graph but its name: equal data, equal fingerprint."""
+        digest = hashlib.sha256(self._content_digest.encode())
+        for index in (self.train_index, self.validation_index, self.test_index):
+            _update_digest(digest, index)
+        return digest.hexdigest()
+
+    @cached_property
+    def _content_digest(self) -> str:
+        """SHA-256 over everything but the splits, which alone may change; stored graphs have it."""
         digest = hashlib.sha256(f"directed={self.directed}".encode())
-        arrays = [self.adjacency, self.features, self.labels]
-        arrays += [self.train_index, self.validation_index, self.test_index]
+        arrays: tuple[Any, ...] = (self.adjacency, self.features, self.labels)
         for array in arrays:
             parts = (array.indptr, array.indices, array.data) if sp.issparse(array) else (array,)
             for part in parts:
-                kind = None if part is None else (part.dtype.str, part.shape)
-                digest.update(repr(kind).encode())
-                if part is not None:
-                    digest.update(np.ascontiguousarray(part).data)
+                _update_digest(digest, part)
         digest.update(repr((self.class_names, self.node_ids.tolist())).encode())
         return digest.hexdigest()
 
@@ -343,6 +380,13 @@ def _largest_of_each_pair(
     first = np.ones(len(source), dtype=bool)
     first[1:] = (source[1:] != source[:-1]) | (target[1:] != target[:-1])
     return source[first], target[first], values[first]
+
+
+def _update_digest(digest: Any, array: npt.NDArray[Any] | None) -> None:
+    kind = None if array is None else (array.dtype.str, array.shape)
+    digest.update(repr(kind).encode())
+    if array is not None:
+        digest.update(np.ascontiguousarray(array).data)
 
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

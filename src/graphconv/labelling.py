@@ -11,7 +11,15 @@ from graphconv.console import Screen
 from graphconv.data_source import DataRequest, align_to, load_data
 from graphconv.files import check_writable
 from graphconv.graph import Graph
-from graphconv.predictions import Predictions, check_table_path, write_table
+from graphconv.predictions import (
+    SPLITS,
+    Predictions,
+    check_table_path,
+    mean_over_runs,
+    row_blocks,
+    write_table,
+    write_table_blocks,
+)
 
 PICTURE_SUFFIXES = (".png", ".svg")
 
@@ -25,9 +33,13 @@ def run_prediction(folder: Path, data: DataRequest, output: Path, screen: Screen
     saved, graph, notes = load_with_data(folder, data, screen)
     fitted = saved.fitted
     known = fitted.graph
+    n_rows = graph.n_nodes * len(fitted.model.layers)
+    with screen.counting("predicting", n_rows, "rows") as advance:
+        each = fitted.probabilities(graph, scratch=output.resolve().parent, advance=advance)
+    shares = fitted.calibrate(mean_over_runs(each))
     predictions = Predictions(
         graph,
-        fitted.ensemble_probabilities(graph),
+        shares,
         known.class_names,
         known.is_multilabel,
         trained_on=known,
@@ -37,7 +49,7 @@ def run_prediction(folder: Path, data: DataRequest, output: Path, screen: Screen
         screen.remark(note)
     predictions.write(output)
     results: dict[str, Any] = {"n_nodes": graph.n_nodes, "output": str(output)}
-    if graph is not known:
+    if graph is not known or known.folder is not None:
         results |= _compare(predictions, screen)
     screen.note(f"{graph.n_nodes:,} nodes labelled in {output}")
     screen.result(results)
@@ -48,28 +60,31 @@ def _compare(predictions: Predictions, screen: Screen) -> dict[str, Any]:
     graph = predictions.graph
     if predictions.is_multilabel or graph.is_multilabel:
         return {}
-    is_new = graph.is_labelled & ~np.isin(predictions.split, ("train", "validation"))
-    found = predictions.labels
-    # By name: the new table may have other classes, or number them otherwise.
-    agree = [
-        graph.class_names[graph.labels[node]] == found[node] for node in np.flatnonzero(is_new)
-    ]
-    if not agree:
+    used = [SPLITS.index(name) for name in ("train", "validation")]
+    nodes = np.flatnonzero(graph.is_labelled & ~np.isin(predictions.split_codes, used))
+    if not len(nodes):
         return {}
-    share = sum(agree) / len(agree)
-    screen.note(f"{100 * share:.1f} % right on {len(agree):,} labelled nodes unseen in training")
-    return {"n_labelled": len(agree), "accuracy": share}
+    # By name: the new table may have other classes, or number them otherwise.
+    number = {name: position for position, name in enumerate(predictions.class_names)}
+    meant = np.array([number.get(name, -1) for name in graph.class_names])[graph.labels[nodes]]
+    share = float((predictions.probabilities[nodes].argmax(axis=1) == meant).mean())
+    screen.note(f"{100 * share:.1f} % right on {len(nodes):,} labelled nodes unseen in training")
+    return {"n_labelled": len(nodes), "accuracy": share}
 
 
 def run_embedding(folder: Path, data: DataRequest, output: Path, screen: Screen) -> None:
     """Write the hidden activations of the nodes, a row each."""
     _check_table(output)
     saved, graph, notes = load_with_data(folder, data, screen)
-    values = saved.fitted.embedding(graph)
+    values = saved.fitted.embedding(graph, scratch=output.resolve().parent)
     for note in notes:
         screen.remark(note)
-    columns = {f"h{number}": values[:, number] for number in range(values.shape[1])}
-    write_table({"id": graph.node_ids, **columns}, output)
+
+    def columns(rows: slice) -> dict[str, Any]:
+        numbers = {f"h{place}": values[rows, place] for place in range(values.shape[1])}
+        return {"id": graph.node_ids[rows], **numbers}
+
+    write_table_blocks(map(columns, row_blocks(graph.n_nodes)), output)
     screen.note(f"{values.shape[1]} activations of {graph.n_nodes:,} nodes written to {output}")
     screen.result(
         {"n_nodes": graph.n_nodes, "n_columns": int(values.shape[1]), "output": str(output)}
@@ -168,7 +183,7 @@ def load_with_data(
     """A model, the graph to apply it to, and remarks on how that was read."""
     from graphconv.checkpoint import load_model
 
-    saved = load_model(folder)
+    saved = load_model(folder, Path(data.name) if data.name else None)
     known = saved.fitted.graph
     if data.name is None and data.edges is None and data.nodes is None:
         return saved, known, ()
@@ -179,4 +194,6 @@ def load_with_data(
     if saved.encoding is not None:
         more["encoding"] = saved.encoding
     loaded = load_data(request, screen, **more)
+    if known.folder is not None and known.folder == loaded.graph.folder:
+        return saved, known, ()
     return saved, align_to(loaded.graph, known), loaded.notes

@@ -59,6 +59,11 @@ class Settings:
     class_weight : None, "balanced" or dict
         "balanced" gives every class the same say, however many labels it has; a dict says how much
         a node of each class counts.
+    batch_size : int, optional
+        Training nodes of a mini-batch. None: all of them make one batch, full-batch training.
+    fanout : "all", int or sequence of int
+        Neighbours that a node of a mini-batch sums over: all of them, which is exact, or a sample
+        of so many at each hop, that of the nodes to be labelled first; one number is for all hops.
     """
 
     hidden: tuple[int, ...] = (64,)
@@ -78,6 +83,8 @@ class Settings:
     early_stopping: str = "best"
     patience: int = 100
     class_weight: Literal["balanced"] | tuple[tuple[Any, float], ...] | None = None
+    batch_size: int | None = None
+    fanout: Literal["all"] | tuple[int, ...] = "all"
 
     def __post_init__(self) -> None:
         # Sequences become tuples; what is neither is left for the checks to refuse.
@@ -99,6 +106,7 @@ class Settings:
                 raise ValueError(f"{name} must be one of {names}, got {getattr(self, name)!r}")
         self._check_numbers()
         self._check_class_weight()
+        self._check_batches()
 
     def _check_numbers(self) -> None:
         rates = self.dropout if isinstance(self.dropout, tuple) else (self.dropout,)
@@ -149,6 +157,25 @@ class Settings:
         if not all(len(pair) == 2 and _is_number(pair[1], 0) for pair in pairs):
             raise ValueError(f"class_weight must hold weights of at least 0, got {given!r}")
         object.__setattr__(self, "class_weight", tuple((name, float(w)) for name, w in pairs))
+
+    def _check_batches(self) -> None:
+        if self.batch_size is not None and not _is_whole(self.batch_size, 1):
+            raise ValueError(f"batch_size must be a whole number above 0, got {self.batch_size!r}")
+        given: Any = self.fanout
+        if given == "all":
+            return
+        n_layers = len(self.hidden) + 1
+        numbers = (given,) * n_layers if _is_whole(given, 1) else given
+        if not isinstance(numbers, Sequence) or not all(_is_whole(n, 1) for n in numbers):
+            raise ValueError(f"fanout must be 'all' or whole numbers above 0, got {given!r}")
+        if len(numbers) != n_layers:
+            raise ValueError(
+                f"fanout must be one number, or one for each of {n_layers} layers, "
+                f"got {len(numbers)}"
+            )
+        if self.propagation == "chebyshev":
+            raise ValueError(f"fanout must be 'all' with the chebyshev rule, got {given!r}")
+        object.__setattr__(self, "fanout", tuple(int(n) for n in numbers))
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -91,20 +91,19 @@ def measure_calibration(graph: Graph, before: FloatMatrix, after: FloatMatrix) -
     Parameters
     ----------
     graph : Graph
-    before, after : arrays of shape (n_nodes, n_classes)
-        Probabilities, averaged over runs.
+    before, after : arrays of shape (n_test_nodes, n_classes)
+        Probabilities of the test nodes, averaged over runs.
 
     Returns
     -------
     dict
         None where there are no test nodes.
     """
-    index = graph.test_index
-    labels = graph.labels[index]
+    labels = graph.labels[graph.test_index]
     shares = {"uncalibrated": before, "calibrated": after}
     return {
-        f"test_calibration_error_{name}": expected_calibration_error(values[index], labels)
-        if len(index)
+        f"test_calibration_error_{name}": expected_calibration_error(values, labels)
+        if len(labels)
         else None
         for name, values in shares.items()
     }

@@ -203,7 +203,7 @@ def _read_delimited(path: Path, delimiter: str, text_columns: Collection[str]) -
     import pandas as pd
 
     with unreadable_as_value_error(path.name):
-        columns = _header(path, delimiter)
+        columns = read_header(path, delimiter)
         # pandas needs distinct names; those without one are left out below.
         keys = [column or f"\0{position}" for position, column in enumerate(columns)]
         with open_text(path) as handle, warnings.catch_warnings():
@@ -227,13 +227,13 @@ def _read_delimited(path: Path, delimiter: str, text_columns: Collection[str]) -
     return Table(
         frame.drop(columns=unnamed),
         path.name,
-        lambda row: f"{path.name}, line {_line_of_row(path, delimiter, row)}",
+        lambda row: f"{path.name}, line {line_of_row(path, delimiter, row)}",
         is_file=True,
         notes=notes,
     )
 
 
-def _header(path: Path, delimiter: str) -> list[str]:
+def read_header(path: Path, delimiter: str) -> list[str]:
     import pandas as pd
 
     with open_text(path) as handle:
@@ -287,7 +287,7 @@ def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
             line = reader.line_num + 1
 
 
-def _line_of_row(path: Path, delimiter: str, row: int) -> int:
+def line_of_row(path: Path, delimiter: str, row: int) -> int:
     try:
         return next(islice(_records(path, delimiter), row + 1, None))[0]
     except (csv.Error, StopIteration):

@@ -39,7 +39,7 @@ from graphconv.triples import (
 if TYPE_CHECKING:
     import pandas as pd
 
-_OTHER_NAMES = {
+OTHER_NAMES = {
     "source": ("src", "from", "head", "subject"),
     "target": ("dst", "to", "tail", "object"),
     "id": ("node", "node_id", "name"),
@@ -211,7 +211,7 @@ def _column(table: Table, name: str, option: str) -> pd.Series[Any]:
     columns = [str(column) for column in table.frame.columns]
     if name in columns:
         return table.frame[name]
-    known = [column for column in columns if column.lower() in _OTHER_NAMES.get(name, ())]
+    known = [column for column in columns if column.lower() in OTHER_NAMES.get(name, ())]
     hint = did_you_mean(name, columns) or (f" (did you mean {known[0]!r}?)" if known else "")
     named = [column for column in columns if not column.startswith("\0")]  # not our own
     listed = ", ".join(shown(column) for column in named[:8]) + ", ..." * (len(named) > 8)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # What other programs write for a label that is not there. Ids are never read this way.
 MISSING_LABELS = frozenset(("", "-1", "NA", "N/A", "<NA>", "NaN", "nan", "null", "NULL"))
-_SPLITS = {
+SPLIT_MARKS = {
     "train": "train",
     "training": "train",
     "validation": "validation",
@@ -99,7 +99,7 @@ def read_split(
     marks = np.full(len(column), "", dtype=object)
     n_unlabelled = 0
     for row, value in enumerate(as_text(column).str.lower().tolist()):
-        mark = _SPLITS.get(value)
+        mark = SPLIT_MARKS.get(value)
         if mark is None:
             raise ValueError(
                 f"{nodes.at(row)}: column {str(column.name)!r} must be train, validation or "

@@ -7,7 +7,7 @@ own loss, its own early stopping and its own best weights, and ends as it would 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
@@ -34,6 +34,7 @@ class LabelledBatch:
     batch: Batch
     labels: npt.NDArray[Any]  # (n_targets,) class numbers or (n_targets, n_classes) indicators
     weight: FloatArray  # (n_targets,), adds up to 1
+    total: float  # what the weights added up to: how much the batch counts among others
 
     @classmethod
     def make(
@@ -47,7 +48,12 @@ class LabelledBatch:
             weight = class_weight[own] if own.ndim == 1 else (own * class_weight).max(axis=1)
         # The kernels want indicators as floats and class numbers as int64.
         wanted = own.astype(batch.degree.dtype if own.ndim == 2 else np.int64)
-        return cls(batch, wanted, weight / max(weight.sum(), 1e-300))
+        total = float(weight.sum())
+        return cls(batch, wanted, weight / max(total, 1e-300), total)
+
+
+# Batches that are made anew for every epoch, while the one before is trained on.
+MakeBatches = Callable[[int], Iterable[LabelledBatch]]
 
 
 class Epoch(NamedTuple):
@@ -91,8 +97,8 @@ class TrainingState:
 
 def train(
     model: GCN,
-    batches: Sequence[LabelledBatch],
-    validation: LabelledBatch | None,
+    batches: Sequence[LabelledBatch] | MakeBatches,
+    validation: LabelledBatch | MakeBatches | None,
     settings: Settings,
     *,
     on_epoch: Callable[[Progress], None] | None = None,
@@ -104,9 +110,10 @@ def train(
     Parameters
     ----------
     model : GCN
-    batches : sequence of LabelledBatch
-        One step of Adam is taken for each, in order, every epoch.
-    validation : LabelledBatch, optional
+    batches : sequence of LabelledBatch, or callable
+        One step of Adam is taken for each, in order, every epoch. A callable is given the epoch's
+        number and returns its batches.
+    validation : LabelledBatch or callable, optional
         Decides when to stop. Without it training runs for max_epochs, but no more than 200 unless
         early_stopping is "none".
     settings : Settings
@@ -129,7 +136,9 @@ def train(
         for epoch in range(len(state.epochs), max_epochs):
             if (state.stopped_at > 0).all():
                 break
-            figures = _run_epoch(model, optimiser, batches, validation, epoch, settings)
+            steps = batches(epoch) if callable(batches) else batches
+            watched = validation(epoch) if callable(validation) else validation
+            figures = _run_epoch(model, optimiser, steps, watched, epoch, settings)
             state.epochs.append(figures)
             _stop_early(model, state, settings, has_validation=validation is not None)
             if on_epoch is not None:
@@ -227,19 +236,19 @@ class _Loss(torch.autograd.Function):
 def _run_epoch(
     model: GCN,
     optimiser: _Adam,
-    batches: Sequence[LabelledBatch],
-    validation: LabelledBatch | None,
+    batches: Iterable[LabelledBatch],
+    validation: LabelledBatch | Iterable[LabelledBatch] | None,
     epoch: int,
     settings: Settings,
 ) -> Epoch:
-    figures = []
+    figures, totals = [], []
     for labelled in batches:
         logits = model.forward(labelled.batch, epoch)
         loss, own = _Loss.apply(logits, model.propagation.kernels, labelled)
         optimiser.step(loss)
         figures.append(own.numpy())
-    sizes = [len(labelled.labels) for labelled in batches]
-    mean = np.average(figures, axis=0, weights=sizes) if len(sizes) > 1 else figures[0]
+        totals.append(labelled.total)
+    mean = np.average(figures, axis=0, weights=totals) if len(totals) > 1 else figures[0]
     train_loss, train_accuracy = mean
     if validation is None:
         missing = np.full(len(train_loss), np.nan)
@@ -251,12 +260,22 @@ def _run_epoch(
     return Epoch(train_loss, train_accuracy, validation_loss, validation_accuracy)
 
 
-def evaluate(model: GCN, labelled: LabelledBatch) -> tuple[FloatArray, FloatArray]:
-    """Loss and accuracy of each replica on a batch, without dropout.
+def evaluate(
+    model: GCN, labelled: LabelledBatch | Iterable[LabelledBatch]
+) -> tuple[FloatArray, FloatArray]:
+    """Loss and accuracy of each replica on a batch or on several, without dropout.
 
     Nodes count by their weight. For several labels a node, accuracy is the share of (node, class)
     pairs that are right.
     """
+    if not isinstance(labelled, LabelledBatch):
+        parts = [(*evaluate(model, part), part.total) for part in labelled]
+        shares = np.array([total for _, _, total in parts])
+        shares /= shares.sum()
+        return (
+            shares @ np.array([loss for loss, _, _ in parts]),
+            shares @ np.array([accuracy for _, accuracy, _ in parts]),
+        )
     with torch.no_grad():
         logits = model.forward(labelled.batch)
     _, (loss, accuracy) = model.propagation.kernels.loss(

@@ -33,7 +33,7 @@ from graphconv.files import (
 )
 from graphconv.graph import Graph
 from graphconv.kernels import native_missing
-from graphconv.predictions import Predictions
+from graphconv.predictions import Predictions, mean_over_runs
 from graphconv.readers import LoadedGraph
 from graphconv.settings import PAPER_ACCURACY, resolve_settings
 from graphconv.summary import describe, measure, measure_calibration, show_results
@@ -58,6 +58,7 @@ class ModelRequest:
     runs: int = 1
     kernels: str = "auto"
     calibrate: bool = True
+    auto: bool = True
 
     def check(self) -> None:
         """Refuse what no data could make right."""
@@ -166,7 +167,11 @@ def run_training(
     check_writable(folder)
     loaded = replace(loaded, notes=(*loaded.notes, note))
     job = _Job(loaded, graph, data, wanted, folder, screen, with_report)
+    if graph.folder is not None and with_report:
+        raise ValueError("--report needs a graph in memory, got a folder")
     if wanted.is_baseline:
+        if graph.folder is not None:
+            raise ValueError(f"--model {wanted.model} needs a graph in memory, got a folder")
         _train_baseline(job)
     else:
         _train_gcn(job, resume, checkpoint_seconds)
@@ -194,6 +199,7 @@ def _train_baseline(job: _Job) -> None:
 def _train_gcn(job: _Job, resume: bool, checkpoint_seconds: float) -> None:
     from graphconv.checkpoint import SavedModel, TrainingFile, save_model
 
+    job, about_memory = _settle_batches(job)
     identity = _identity(job)
     path = job.folder.with_name(f"{job.folder.name}.training")
     file = TrainingFile(path, identity, checkpoint_seconds)
@@ -201,13 +207,17 @@ def _train_gcn(job: _Job, resume: bool, checkpoint_seconds: float) -> None:
         return
     state = file.read() if resume else None
     job.introduce()
+    job.screen.remark(about_memory)
     job.screen.remark(_about_kernels(job.wanted))
     job.screen.remark(_about_earlier(file, resume, state))
 
     started = time.perf_counter()
     fitted = _fit(job, file, state)
-    each = fitted.probabilities()
-    averaged = each.mean(axis=1)
+    n_rows = fitted.graph.n_nodes * len(fitted.model.layers)
+    with job.screen.counting("predicting", n_rows, "rows") as advance:
+        each = fitted.probabilities(scratch=job.folder.resolve().parent, advance=advance)
+    averaged = mean_over_runs(each)
+    before = averaged[fitted.graph.test_index]
     calibrated = fitted.calibrate(averaged)
     # The fitted graph has the validation nodes that were set aside, if the data had none.
     results = {
@@ -217,14 +227,15 @@ def _train_gcn(job: _Job, resume: bool, checkpoint_seconds: float) -> None:
         "choice": fitted.choice,
         "self_loop_weight": fitted.self_loop_weight,
         "calibration": asdict(fitted.calibration),
-        **measure_calibration(fitted.graph, averaged, calibrated),
+        **measure_calibration(fitted.graph, before, calibrated[fitted.graph.test_index]),
     }
     saved = SavedModel(fitted, job.loaded.encoding, job.data.table_options, results, identity)
     predictions = job.predictions(fitted.graph, calibrated)
     # Saved before anything is printed: a closed pipe must not cost the training.
-    save_model(saved, job.folder, lambda new: predictions.write(new / "predictions.csv"))
+    table = _predictions_name(fitted.graph)
+    save_model(saved, job.folder, lambda new: predictions.write(new / table))
     file.remove()
-    job.tell(results, _write_report(job, saved))
+    job.tell(results, _write_report(job, saved, table))
     if job.data.edges is not None and fitted.graph.features is not None:
         options = "--edges FILE --nodes FILE"
         job.screen.note(f"next: graphconv predict {job.folder} {options}   (to label new nodes)")
@@ -245,17 +256,23 @@ def _fit(job: _Job, file: TrainingFile, state: dict[str, Any] | None) -> FittedG
             calibrate=job.wanted.calibrate,
             kernels=cast(Any, job.wanted.kernels),
             watch=Watch(on_epoch, state, file),
+            auto=job.wanted.auto,
         )
 
 
-def _write_report(job: _Job, saved: SavedModel) -> str:
+def _predictions_name(graph: Graph) -> str:
+    # A row for each of millions of nodes is not for people to read.
+    return "predictions.csv" if graph.folder is None else "predictions.parquet"
+
+
+def _write_report(job: _Job, saved: SavedModel, table: str) -> str:
     """Write the report, if it is wanted; what there is in the folder then, in words."""
     if not job.with_report:
-        return "model and predictions.csv"
+        return f"model and {table}"
     from graphconv.report.command import write_report_file
 
     write_report_file(saved, job.folder / REPORT_FILE, job.screen)
-    return f"model, predictions.csv and {REPORT_FILE}"
+    return f"model, {table} and {REPORT_FILE}"
 
 
 def _resolve(job: _Job) -> tuple[str, dict[str, Any]]:
@@ -269,6 +286,25 @@ def _resolve(job: _Job) -> tuple[str, dict[str, Any]]:
     if preset == "paper" and job.graph.name == "nell":
         preset = "paper-nell"
     return preset, overrides
+
+
+def _settle_batches(job: _Job) -> tuple[_Job, str]:
+    """The job with mini-batches, if the full batch would not fit, and what to tell about memory.
+
+    Decided before the training's identity is known: it must not be resumed with other batches.
+    """
+    from graphconv.memory_estimate import settle_batches
+
+    preset, overrides = _resolve(job)
+    if preset == "auto":
+        return job, ""
+    settings = resolve_settings(preset, overrides)
+    settled, note = settle_batches(job.graph, settings, job.wanted.runs, auto=job.wanted.auto)
+    if settled == settings:
+        return job, note
+    chosen = {"batch_size": settled.batch_size, "fanout": settled.fanout}
+    wanted = replace(job.wanted, settings={**job.wanted.settings, **chosen})
+    return replace(job, wanted=wanted), note
 
 
 def _identity(job: _Job) -> dict[str, Any]:
@@ -298,9 +334,10 @@ def _tell_if_finished(job: _Job, file: TrainingFile) -> bool:
     if description.get("identity") != file.identity:
         return False
     job.screen.remark("this training had finished; there is nothing left to do")
+    table = _predictions_name(job.graph)
     if job.with_report:
-        _write_report(job, load_model(job.folder))
-    job.tell(description["metrics"], "model and predictions.csv were")
+        _write_report(job, load_model(job.folder), table)
+    job.tell(description["metrics"], f"model and {table} were")
     return True
 
 

@@ -1,4 +1,4 @@
-"""What the figures were measured on, and how much memory is free."""
+"""What the figures were measured on."""
 
 from __future__ import annotations
 
@@ -35,20 +35,6 @@ def describe_machine() -> dict[str, Any]:
         "kernels": "in C++" if native_missing() is None else "in Python",
         **versions,
     }
-
-
-def free_memory() -> float:
-    """Bytes that can be taken without pushing anything out, as far as the system tells.
-
-    The least of what the machine has free and what a container still allows; infinite where
-    neither is known.
-    """
-    available = _meminfo("MemAvailable")
-    used = _number(_CGROUP / "memory.current")
-    if used is None:
-        used = _number(_CGROUP / "memory" / "memory.usage_in_bytes")
-    allowed = float("inf") if used is None else max(0.0, _limit() - used)
-    return min(float("inf") if available is None else available, allowed)
 
 
 def _limit() -> float:

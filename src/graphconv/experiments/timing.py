@@ -12,11 +12,11 @@ import numpy as np
 
 from graphconv import kernels
 from graphconv.datasets import load_dataset
-from graphconv.experiments.machine import free_memory
 from graphconv.experiments.paper_figures import TIMING_EDGES
 from graphconv.experiments.runs import Record, RunLog, Series, record_of
 from graphconv.experiments.section import Figure, Request, Section, Table
 from graphconv.graph import Graph
+from graphconv.memory import available_memory
 
 NAME = "timing"
 EDGES = (
@@ -108,7 +108,7 @@ def _measured(request: Request, log: RunLog, n_edges: int) -> Record | None:
     known = log.records(series)
     if known:
         return known[0]
-    memory = SPARE * free_memory()
+    memory = SPARE * available_memory()
     if bytes_needed(n_edges) > memory:
         return None
     context = multiprocessing.get_context("spawn")

@@ -10,6 +10,7 @@ import importlib
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 KernelName = Literal["auto", "native", "reference"]
@@ -40,6 +41,37 @@ class Dropout(NamedTuple):
 
     keys: tuple[int, ...]  # 64 bits each, made from (seed, epoch, layer)
     threshold: int  # 1 .. 65536: round(65536 * probability of keeping)
+
+
+class RowSample(NamedTuple):
+    """Some rows of a sparse matrix copied out, each perhaps with a sample of its entries only."""
+
+    indptr: npt.NDArray[np.int64]  # (n_rows + 1,)
+    columns: npt.NDArray[Any]  # (n_entries,)
+    values: npt.NDArray[Any] | None  # (n_entries,), or None: all ones
+    scale: npt.NDArray[np.float64]  # (n_rows,) entries of the row for each one that was taken
+
+
+def row_bounds(
+    indptr: npt.NDArray[Any], rows: npt.NDArray[np.int64], fanout: int | None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Where the rows begin and end, and where they begin once at most `fanout` of each are kept."""
+    if fanout is not None and fanout < 1:
+        raise ValueError(f"fanout must be at least 1, got {fanout}")
+    begin = indptr[rows].astype(np.int64, copy=False)
+    end = indptr[rows + 1].astype(np.int64, copy=False)
+    offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+    lengths = end - begin
+    np.cumsum(lengths if fanout is None else np.minimum(lengths, fanout), out=offsets[1:])
+    return begin, end, offsets
+
+
+def row_scale(
+    begin: npt.NDArray[np.int64], end: npt.NDArray[np.int64], fanout: int | None
+) -> npt.NDArray[np.float64]:
+    """By what a row's sampled sum is to be multiplied, so that its mean is the whole sum."""
+    lengths = end - begin
+    return np.ones(len(lengths)) if fanout is None else np.maximum(lengths / fanout, 1.0)
 
 
 def native_missing() -> str | None:

@@ -12,10 +12,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from graphconv import _native
-from graphconv.kernels import Csr, Dropout
+from graphconv.kernels import Csr, Dropout, RowSample, row_bounds, row_scale
 
 Array = npt.NDArray[Any]
 
@@ -124,6 +125,24 @@ def adam(
 ) -> None:
     """One step of Adam, in place; see `reference.adam`."""
     _native.adam(parameter, gradient, mean, square, step, learning_rate, weight_decay)
+
+
+def sample_rows(
+    indptr: Array,
+    indices: Array,
+    values: Array | None,
+    rows: Array,
+    fanout: int | None = None,
+    key: int = 0,
+) -> RowSample:
+    """Some rows of a sparse matrix, or samples of their entries; see `reference.sample_rows`."""
+    begin, end, offsets = row_bounds(indptr, rows, fanout)
+    columns = np.empty(offsets[-1], dtype=indices.dtype)
+    chosen = None if values is None else np.empty(offsets[-1], dtype=values.dtype)
+    _native.sample_rows(
+        begin, end, offsets[:-1], rows, indices, values, fanout or 0, key, columns, chosen
+    )
+    return RowSample(offsets, columns, chosen, row_scale(begin, end, fanout))
 
 
 def set_threads(n: int) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from graphconv.kernels import Csr, Dropout
+from graphconv.kernels import Csr, Dropout, RowSample, row_bounds, row_scale
 
 Array = npt.NDArray[Any]
 
@@ -233,6 +233,54 @@ def adam(
     parameter -= rate * mean / (np.sqrt(square) * correction + number(1e-8))
 
 
+def sample_rows(
+    indptr: Array,
+    indices: Array,
+    values: Array | None,
+    rows: Array,
+    fanout: int | None = None,
+    key: int = 0,
+) -> RowSample:
+    """Some rows of a sparse matrix; of longer rows than `fanout` a sample of so many entries.
+
+    Every set of `fanout` entries is as likely as any other. Which it is follows from the key and
+    the row's number alone, by Floyd's algorithm: step k = 0, 1, ... draws a position of
+    0 .. n - fanout + k, from the upper half of hash(key + (row * 2**32 + k) * golden), and takes
+    the last of them where that one is taken already. Entries stay in their order. Costs the entries
+    that leave.
+    """
+    begin, end, offsets = row_bounds(indptr, rows, fanout)
+    lengths = end - begin
+    taken = np.diff(offsets)
+    # All entries of all rows, then other positions for the rows that are cut.
+    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], taken)
+    if fanout is not None:
+        cut = np.flatnonzero(lengths > fanout)
+        places = offsets[cut][:, None] + np.arange(fanout)
+        within[places] = _floyd(key, rows[cut], lengths[cut], fanout)
+    entries = np.repeat(begin, taken) + within
+    return RowSample(
+        offsets,
+        indices[entries],
+        None if values is None else values[entries],
+        row_scale(begin, end, fanout),
+    )
+
+
+def _floyd(key: int, rows: Array, lengths: Array, fanout: int) -> Array:
+    """Sorted positions of a sample of `fanout` of each row's entries, shape (n_rows, fanout)."""
+    chosen = np.empty((len(rows), fanout), dtype=np.int64)
+    for step in range(fanout):
+        counter = (rows.astype(np.uint64) << np.uint64(32)) + np.uint64(step)
+        drawn = _hash(key, counter) >> np.uint64(32)
+        last = (lengths - fanout + step).astype(np.uint64)
+        position = ((drawn * (last + np.uint64(1))) >> np.uint64(32)).astype(np.int64)
+        is_taken = (chosen[:, :step] == position[:, None]).any(axis=1)
+        chosen[:, step] = np.where(is_taken, last.astype(np.int64), position)
+    chosen.sort(axis=1)
+    return chosen
+
+
 def kept(key: int, threshold: int, row_ids: Array, elements: Array) -> Array:
     """Which (row id, element number) pairs survive; the two arrays broadcast.
 
@@ -247,6 +295,7 @@ def kept(key: int, threshold: int, row_ids: Array, elements: Array) -> Array:
 
 
 def _hash(key: int, counter: Array) -> Array:
+    """SplitMix64's output for a key and a counter."""
     with np.errstate(over="ignore"):
         z = np.uint64(key) + counter * _GOLDEN
         z = (z ^ (z >> np.uint64(30))) * _MIX_1

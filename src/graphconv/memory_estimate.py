@@ -1,0 +1,251 @@
+"""How much memory a training will take, before it begins.
+
+A graph, settings and a number of replicas enter, a `MemoryEstimate` leaves: what the process has
+now, and what scaling the features, making the batches, training and predicting will add. Every
+term is a count of numbers times their size; docs/scaling.md compares the sum with measured peaks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from graphconv import kernels
+from graphconv.graph import Graph, IntArray
+from graphconv.memory import available_memory, in_units, resident_memory
+from graphconv.settings import Settings
+
+# What a switch to mini-batches starts with: few enough rows for any machine.
+AUTO_BATCH_SIZE = 1024
+AUTO_FANOUT = 10
+# Rows of the graph that are looked at together.
+_ROWS_AT_A_TIME = 1 << 18
+# What torch takes for itself with the first gradient.
+_TORCH_BYTES = 60 << 20
+# Graphs below so many numbers are not worth a look: estimating would take longer than training.
+_SMALL = 1 << 24
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """Bytes that a training needs at most, by what for."""
+
+    resident: int  # taken already: Python, torch, the data
+    scaling: int
+    training: int
+    prediction: int
+
+    @property
+    def more(self) -> int:
+        """What is needed beyond what is taken; phases follow each other."""
+        return max(self.scaling, self.training, self.prediction)
+
+    @property
+    def total(self) -> int:
+        return self.resident + self.more
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """Rows and entries of the adjacency matrix that a batch touches."""
+
+    n_within: tuple[int, ...]
+    n_entries: int
+
+
+def estimate_memory(
+    graph: Graph, settings: Settings, n_replicas: int = 1, n_hops_each: int = 1
+) -> MemoryEstimate:
+    """The memory a training with these settings will take.
+
+    Parameters
+    ----------
+    graph : Graph
+    settings : Settings
+    n_replicas : int
+    n_hops_each : int
+        Hops of a layer: 1, the order of the Chebyshev rule, or 0.
+
+    Examples
+    --------
+    >>> from graphconv import Settings, load_dataset
+    >>> from graphconv.memory_estimate import estimate_memory
+    >>> estimate = estimate_memory(load_dataset("cora"), Settings())
+    >>> 0 < estimate.training < estimate.total
+    True
+    """
+    layers = len(settings.hidden) + 1
+    n_hops = layers * n_hops_each
+    targets = graph.train_index
+    n_batches = 1
+    if settings.batch_size is not None and settings.batch_size < len(targets):
+        targets = targets[: settings.batch_size]
+        n_batches = 2  # the next one is made while one is trained on
+    fanouts = None if settings.fanout == "all" else settings.fanout
+    reach = _reach(graph, targets, n_hops, fanouts)
+    watched = graph.validation_index
+    if n_batches > 1 or fanouts is not None:
+        watched = watched[:0]  # no larger than a training batch, and not at the same time
+    own = _training_bytes(graph, settings, n_replicas, reach, n_hops_each)
+    held = _batch_bytes(graph, reach) * (n_batches - 1)
+    if len(watched):
+        held += _batch_bytes(graph, _reach(graph, watched, n_hops, None))
+    kept = _scaled_bytes(graph)
+    return MemoryEstimate(
+        resident=resident_memory(),
+        scaling=_scaling_bytes(graph),
+        training=kept + own + held,
+        prediction=_prediction_bytes(graph, settings, n_replicas),
+    )
+
+
+def settle_batches(
+    graph: Graph, settings: Settings, n_replicas: int, *, auto: bool = True
+) -> tuple[Settings, str]:
+    """The settings to train with, and what to tell about memory.
+
+    Where full-batch training would not fit the memory that is available, mini-batches take its
+    place; without `auto` that is an error. Settings that say how to batch stay as they are.
+    """
+    if _n_numbers(graph) < _SMALL:
+        return settings, ""
+    n_hops_each = {"none": 0, "chebyshev": settings.chebyshev_order}.get(settings.propagation, 1)
+    estimate = estimate_memory(graph, settings, n_replicas, n_hops_each)
+    free = available_memory()
+    said = f"{in_units(estimate.total)} of memory needed, {in_units(free)} available"
+    if estimate.more <= free or settings.batch_size is not None:
+        return settings, f"about {said}"
+    if not auto:
+        raise ValueError(
+            f"training must fit the memory, but about {said}: use --batch-size and --fanout, "
+            "or leave --no-auto away"
+        )
+    values = settings.to_json()
+    values["batch_size"] = AUTO_BATCH_SIZE
+    if settings.propagation != "chebyshev":
+        values["fanout"] = AUTO_FANOUT
+    changed = Settings.from_json(values)
+    shown = "all" if changed.fanout == "all" else ",".join(map(str, changed.fanout))
+    return changed, (
+        f"the full batch would need about {said}: training in mini-batches instead "
+        f"(--batch-size {changed.batch_size} --fanout {shown})"
+    )
+
+
+def _n_numbers(graph: Graph) -> int:
+    return int(graph.adjacency.indptr[-1]) + _n_feature_numbers(graph)
+
+
+def _n_feature_numbers(graph: Graph) -> int:
+    if graph.features is None:
+        return 0
+    if sp.issparse(graph.features):
+        return int(graph.features.indptr[-1])
+    return int(np.prod(graph.features.shape, dtype=np.int64))
+
+
+def _reach(graph: Graph, targets: IntArray, n_hops: int, fanouts: tuple[int, ...] | None) -> _Reach:
+    """How many rows lie within each hop, looked at in pieces: the graph may be on disk."""
+    adjacency = graph.adjacency
+    if fanouts is not None:
+        n_rows, n_entries, counts = len(targets), 0, [len(targets)]
+        mean = int(adjacency.indptr[-1]) / max(1, graph.n_nodes)
+        for fanout in fanouts[:n_hops]:
+            taken = int(n_rows * min(fanout, mean))
+            n_entries += taken
+            n_rows = min(graph.n_nodes, n_rows + taken)
+            counts.append(n_rows)
+        return _Reach(tuple(counts), n_entries)
+    is_seen = np.zeros(graph.n_nodes, dtype=bool)
+    is_seen[targets] = True
+    counts, ring = [int(is_seen.sum())], targets
+    for _ in range(n_hops):
+        if counts[-1] == graph.n_nodes:
+            counts.append(counts[-1])
+            continue
+        before = is_seen.copy()
+        for first in range(0, len(ring), _ROWS_AT_A_TIME):
+            _mark_neighbours(adjacency, ring[first : first + _ROWS_AT_A_TIME], is_seen)
+        ring = np.flatnonzero(is_seen & ~before)
+        counts.append(counts[-1] + len(ring))
+    lengths = np.diff(adjacency.indptr)
+    return _Reach(tuple(counts), int(lengths[is_seen].sum()))
+
+
+def _mark_neighbours(
+    adjacency: sp.csr_array, rows: IntArray, is_seen: npt.NDArray[np.bool_]
+) -> None:
+    found = kernels.select().sample_rows(adjacency.indptr, adjacency.indices, None, rows)
+    is_seen[found.columns] = True
+
+
+def _widths(graph: Graph, settings: Settings) -> list[int]:
+    return [*settings.hidden, max(1, graph.n_classes)]
+
+
+def _n_terms(settings: Settings) -> int:
+    return {"first-order": 2, "chebyshev": settings.chebyshev_order + 1}.get(
+        settings.propagation, 1
+    )
+
+
+def _dense_width(graph: Graph) -> int:
+    is_dense = graph.features is not None and not sp.issparse(graph.features)
+    return graph.n_features if is_dense else 0
+
+
+def _scaled_bytes(graph: Graph) -> int:
+    """The scaled copy of the features, which a stored graph does without."""
+    if graph.folder is not None:
+        return 0
+    return _n_feature_numbers(graph) * (8 if sp.issparse(graph.features) else 4)
+
+
+def _scaling_bytes(graph: Graph) -> int:
+    """Statistics of the columns in double precision, with the squares beside the numbers."""
+    if graph.folder is not None:
+        return 3 * 8 * (1 << 22)
+    return _n_feature_numbers(graph) * (24 if sp.issparse(graph.features) else 16)
+
+
+def _batch_bytes(graph: Graph, reach: _Reach) -> int:
+    """What a batch keeps: rows, degrees, its part of the adjacency matrix, its features."""
+    # Indices and values, and what is left of the counts by which blocks are cut out.
+    matrix = 10 * reach.n_entries
+    return matrix + reach.n_within[-1] * (24 + 4 * _dense_width(graph))
+
+
+def _training_bytes(
+    graph: Graph, settings: Settings, n_replicas: int, reach: _Reach, n_hops_each: int
+) -> int:
+    """A batch, its activations with their gradients, and the weights with Adam's moments."""
+    n_terms, widths = _n_terms(settings), _widths(graph, settings)
+    n_in_first = reach.n_within[-1]
+    # Dense features are dropped out into a copy for each replica, kept for the gradient.
+    numbers = n_in_first * _dense_width(graph) * n_replicas
+    for depth, width in enumerate(widths):
+        hops_left = (len(widths) - 1 - depth) * n_hops_each
+        n_out = reach.n_within[min(hops_left, len(reach.n_within) - 1)]
+        n_in = reach.n_within[min(hops_left + n_hops_each, len(reach.n_within) - 1)]
+        # Projected, or its gradient; biased and dropped out. The rest is freed in time.
+        numbers += width * n_replicas * (n_in * n_terms + 2 * n_out)
+    n_weights, n_before = 0, graph.n_features
+    for width in widths:
+        n_weights += n_before * n_terms * n_replicas * width
+        n_before = width
+    return _batch_bytes(graph, reach) + 4 * numbers + 5 * 4 * n_weights + _TORCH_BYTES
+
+
+def _prediction_bytes(graph: Graph, settings: Settings, n_replicas: int) -> int:
+    """All rows at once, or two layers' arrays of all rows where it is done in blocks."""
+    widths = [width * n_replicas for width in _widths(graph, settings)]
+    n_terms = _n_terms(settings)
+    if graph.folder is not None:
+        pairs = zip(widths, [*widths[1:], widths[-1]], strict=True)
+        numbers = graph.n_nodes * max(n_terms * (one + other) for one, other in pairs)
+        return min(4 * numbers, available_memory() // 2) + 12 * graph.n_nodes
+    scaled = 2 * _n_feature_numbers(graph) * (4 if not sp.issparse(graph.features) else 8)
+    return scaled + 4 * graph.n_nodes * (n_terms + 3) * max(widths)

@@ -1,0 +1,305 @@
+"""Stored graphs: a folder of arrays that are memory-mapped, so that a graph need not fit memory.
+
+`graphconv ingest` writes such a folder; `open_graph` makes a `Graph` of it without reading the
+arrays. What the graph's constructor would check has been checked when the folder was written, and
+manifest.json says so: sizes, types, options, versions, and a checksum of every file, which
+`verify_graph` compares. All arrays are plain little-endian numbers, row after row, so a process
+that needs only some rows of the graph can map only those.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from graphconv.graph import Graph
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+Array = npt.NDArray[Any]
+_SPLIT_NAMES = ("train", "validation", "test")
+# Bytes read or hashed at a time.
+BLOCK_BYTES = 1 << 24
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """What the manifest says of one array."""
+
+    file: str
+    dtype: str
+    shape: tuple[int, ...]
+    blake2b: str
+
+    def to_json(self) -> dict[str, Any]:
+        shape = list(self.shape)
+        return {"file": self.file, "dtype": self.dtype, "shape": shape, "blake2b": self.blake2b}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> StoredArray:
+        return cls(values["file"], values["dtype"], tuple(values["shape"]), values["blake2b"])
+
+    @property
+    def n_bytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+
+    def open(self, folder: Path) -> Array:
+        """The array, memory-mapped, read-only."""
+        path = folder / self.file
+        size = path.stat().st_size
+        if size != self.n_bytes:
+            raise ValueError(f"{path} must have {self.n_bytes:,} bytes, got {size:,}")
+        if size == 0:
+            return np.empty(self.shape, dtype=self.dtype)
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(mapped, dtype=self.dtype).reshape(self.shape)
+
+
+class ArrayWriter:
+    """Writes an array a block of rows at a time and works out its checksum on the way."""
+
+    def __init__(self, path: Path, dtype: str, width: tuple[int, ...] = ()) -> None:
+        self.path = path
+        self.dtype = np.dtype(dtype).newbyteorder("<")
+        self.width = width
+        self.n_rows = 0
+        self._digest = hashlib.blake2b()
+        path.write_bytes(b"")
+
+    def append(self, rows: Array) -> None:
+        block = np.ascontiguousarray(rows, dtype=self.dtype)
+        assert block.shape[1:] == self.width
+        self.n_rows += len(block)
+        self._digest.update(block.data)
+        # Opened for each block, which are large: whatever fails, no file stays open.
+        with self.path.open("ab") as file:
+            file.write(block.data)
+
+    def append_zeros(self, n_rows: int) -> None:
+        """As many rows of zeros, without holding them."""
+        width = int(np.prod(self.width, dtype=np.int64))
+        at_a_time = max(1, BLOCK_BYTES // max(1, width * self.dtype.itemsize))
+        for first in range(0, n_rows, at_a_time):
+            self.append(np.zeros((min(at_a_time, n_rows - first), *self.width), self.dtype))
+
+    def close(self) -> StoredArray:
+        shape = (self.n_rows, *self.width)
+        return StoredArray(self.path.name, self.dtype.str, shape, self._digest.hexdigest())
+
+
+def write_array(path: Path, array: Array) -> StoredArray:
+    """Write an array that is at hand whole."""
+    writer = ArrayWriter(path, array.dtype.str, array.shape[1:])
+    writer.append(array)
+    return writer.close()
+
+
+class StoredIds:
+    """Names of nodes in an Arrow file, looked up when they are asked for.
+
+    Stands where `Graph.node_ids` is an array: it has a length, can be indexed by slices and arrays
+    of positions, which gives arrays of text, and has `tolist`.
+    """
+
+    dtype = np.dtype(object)
+    ndim = 1
+
+    def __init__(self, path: Path, n_nodes: int) -> None:
+        import pyarrow as pa
+
+        self.path = path
+        with pa.memory_map(str(path)) as source:
+            self._column = pa.ipc.open_file(source).read_all().column(0)
+        if len(self._column) != n_nodes:
+            raise ValueError(f"{path} must hold {n_nodes:,} ids, got {len(self._column):,}")
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def __getitem__(self, position: Any) -> Any:
+        if isinstance(position, slice):
+            start, stop, step = position.indices(len(self))
+            if step == 1:
+                piece = self._column.slice(start, max(0, stop - start))
+                return piece.to_numpy()
+            position = np.arange(start, stop, step)
+        if np.ndim(position) == 0:
+            return self._column[int(position)].as_py()
+        return self._column.take(np.asarray(position)).to_numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return cast(Array, self._column.to_numpy())
+
+    def tolist(self) -> list[str]:
+        return cast(list[str], self._column.to_pylist())
+
+
+def is_stored_graph(path: str | Path) -> bool:
+    """Whether a path is a folder that `graphconv ingest` wrote."""
+    return (Path(path) / MANIFEST).is_file()
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What a folder says of the graph in it."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        what = "has no manifest.json" if folder.is_dir() else "is not there"
+        raise FileNotFoundError(f"{folder} must be a folder of graphconv ingest, but {what}")
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} must be JSON, but can't be read: {error}") from error
+    found = manifest.get("format") if isinstance(manifest, dict) else None
+    if found != FORMAT:
+        raise ValueError(f"{path} must have graph format {FORMAT}, got {found!r}")
+    return cast(dict[str, Any], manifest)
+
+
+def open_graph(folder: str | Path) -> Graph:
+    """The graph in a folder that `graphconv ingest` wrote, its arrays memory-mapped.
+
+    Parameters
+    ----------
+    folder : path
+
+    Returns
+    -------
+    Graph
+        Its `folder` says where it lies. Labels and splits are in memory, all else is on disk.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from graphconv.generation import GraphRecipe, write_generated
+    >>> from graphconv.ingest import IngestRequest, ingest
+    >>> from graphconv.stored_graph import open_graph
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> edges, nodes = write_generated(
+    ...     GraphRecipe("planted-partition", 50, 100, n_features=3), folder / "tables"
+    ... )
+    >>> _ = ingest(IngestRequest((str(edges),), (str(nodes),), folder / "graph"))
+    >>> open_graph(folder / "graph").n_nodes
+    50
+    """
+    folder = Path(folder).resolve()
+    manifest = read_manifest(folder)
+    try:
+        return _open(folder, manifest)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{folder / MANIFEST} must be complete, but lacks {error}") from error
+
+
+def _open(folder: Path, manifest: dict[str, Any]) -> Graph:
+    if sys.byteorder != "little":
+        raise ValueError("stored graphs are little-endian, this machine is not")
+    specs = {k: StoredArray.from_json(v) for k, v in manifest["arrays"].items()}
+    arrays = {name: spec.open(folder) for name, spec in specs.items()}
+    n_nodes = manifest["n_nodes"]
+    adjacency = _csr("adjacency", arrays, (n_nodes, n_nodes))
+    features: Any = arrays.get("features")
+    if "features.indptr" in arrays:
+        features = _csr("features", arrays, (n_nodes, len(manifest["feature_names"])))
+    ids: Any = arrays.get("ids")
+    if ids is None:
+        ids = StoredIds(folder / manifest["ids_file"]["file"], n_nodes)
+    fields = {
+        "name": manifest["name"],
+        "directed": manifest["directed"],
+        "adjacency": adjacency,
+        "features": features,
+        "labels": arrays["labels"].astype(np.int64),
+        "class_names": tuple(manifest["class_names"]),
+        "node_ids": ids,
+        "feature_names": tuple(manifest["feature_names"]) if features is not None else None,
+        **{
+            f"{name}_index": np.asarray(arrays[f"{name}_index"]) if manifest["has_split"] else None
+            for name in _SPLIT_NAMES
+        },
+    }
+    known = {
+        "_folder": folder,
+        "_content_digest": manifest["digest"],
+        "degree": arrays["degree"],
+        **{name: manifest[name] for name in ("n_self_loops", "n_isolated", "is_weighted")},
+    }
+    return Graph.trusted(fields, known)
+
+
+def _csr(name: str, arrays: dict[str, Array], shape: tuple[int, int]) -> sp.csr_array:
+    """A matrix of mapped arrays, put together by hand: scipy's constructor would copy them."""
+    matrix = sp.csr_array(shape, dtype=np.float32)
+    matrix.indptr = arrays[f"{name}.indptr"]
+    matrix.indices = arrays[f"{name}.indices"]
+    values = arrays.get(f"{name}.data")
+    if values is None:
+        values = np.broadcast_to(np.float32(1), matrix.indices.shape)
+    matrix.data = values
+    matrix.has_canonical_format = True
+    return matrix
+
+
+def verify_graph(folder: str | Path, advance: Callable[[int], None] | None = None) -> int:
+    """Compare every file of a stored graph with its checksum; raise ValueError if one differs.
+
+    Parameters
+    ----------
+    folder : path
+    advance : callable, optional
+        Told how many more bytes have been read.
+
+    Returns
+    -------
+    int
+        How many bytes were compared.
+    """
+    folder = Path(folder)
+    manifest = read_manifest(folder)
+    files = {spec["file"]: spec["blake2b"] for spec in manifest["arrays"].values()}
+    if manifest.get("ids_file"):
+        files[manifest["ids_file"]["file"]] = manifest["ids_file"]["blake2b"]
+    for name, expected in files.items():
+        if file_checksum(folder / name, advance) != expected:
+            raise ValueError(
+                f"{folder / name} must have the checksum of its manifest, but its bytes changed"
+            )
+    return sum((folder / name).stat().st_size for name in files)
+
+
+def file_checksum(path: Path, advance: Callable[[int], None] | None = None) -> str:
+    """BLAKE2b of a file, read a block at a time."""
+    digest = hashlib.blake2b()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            digest.update(block)
+            if advance is not None:
+                advance(len(block))
+    return digest.hexdigest()
+
+
+def release(*arrays: Array) -> None:
+    """Let go of the memory of mapped arrays; what is needed again is read again from the file.
+
+    Reading a mapped file counts as memory of the process until somebody else needs it. Passes over
+    all of a large graph call this now and then, so that their memory stays what they say it is.
+    """
+    if not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    for array in arrays:
+        owner: Any = array
+        while isinstance(owner, np.ndarray):
+            owner = owner.base
+        if isinstance(owner, memoryview):
+            owner = owner.obj
+        if isinstance(owner, mmap.mmap):
+            owner.madvise(mmap.MADV_DONTNEED)
