@@ -202,8 +202,17 @@ ROBUST = Settings()
 PAPER = Settings(
     hidden=(16,), bias=False, scaling="row", max_epochs=200, early_stopping="window", patience=10
 )
-PAPER_NELL = replace(PAPER, hidden=(64,), dropout=0.1, weight_decay=1e-5)
-
+# Paper: rows add up to 1, and the last weights are used; here: rows have length 1, and the best
+# weights on validation nodes are kept, because these nodes then are right in 69 % instead of 57 %.
+PAPER_NELL = replace(
+    PAPER,
+    hidden=(64,),
+    dropout=0.1,
+    weight_decay=1e-5,
+    scaling="l2",
+    early_stopping="best",
+    patience=50,
+)
 
 # Test accuracy in percent, table 2 of the paper.
 PAPER_ACCURACY = {"citeseer": 70.3, "cora": 81.5, "pubmed": 79.0, "nell": 66.0}
