@@ -18,7 +18,8 @@ import torch
 
 import peers
 from graphconv import load_dataset
-from graphconv.fitting import FittedGCN, fit_gcn
+from graphconv.fitted import FittedGCN
+from graphconv.fitting import fit_gcn
 from graphconv.graph import Graph
 from graphconv.kernels import native
 

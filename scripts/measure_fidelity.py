@@ -18,7 +18,8 @@ import numpy as np
 
 from graphconv import load_dataset
 from graphconv.explain import explain, position_of
-from graphconv.fitting import FittedGCN, fit_gcn
+from graphconv.fitted import FittedGCN
+from graphconv.fitting import fit_gcn
 from graphconv.neighbourhood import Edit, Neighbourhood
 
 N_NODES = 200

@@ -30,7 +30,8 @@ from graphconv.experiments.paper_figures import TITLES
 from graphconv.experiments.progress import RunProgress
 from graphconv.experiments.runs import Record, RunLog, Series
 from graphconv.experiments.workers import run_all
-from graphconv.fitting import FittedGCN, fit_gcn
+from graphconv.fitted import FittedGCN
+from graphconv.fitting import fit_gcn
 from graphconv.graph import Graph
 from graphconv.predictions import accuracy
 from graphconv.suggest import suggest

@@ -32,7 +32,8 @@ from graphconv.files import (
     replacing_file,
     replacing_folder,
 )
-from graphconv.fitting import FittedGCN, build_model
+from graphconv.fitted import FittedGCN
+from graphconv.fitting import build_model
 from graphconv.graph import Graph
 from graphconv.graph_files import read_npz, write_npz
 from graphconv.model import GCN

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Seconds between two plain lines of progress.
 LINE_EVERY = 5.0
-_NUMBER = re.compile(r"-?[\d.,]+( %)?( ± [\d.]+)?|-|")
+_NUMBER = re.compile(r"[+-]?[\d.,]+( %)?( ± [\d.]+)?|-|")
 
 
 class TrainingStoppedError(Exception):

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from graphconv.estimator_input import (
+    array_of_names,
     check_features,
     encode_targets,
     graph_from_arrays,
@@ -22,7 +23,8 @@ from graphconv.estimator_input import (
 )
 from graphconv.explain import explain
 from graphconv.explanation import Explanation
-from graphconv.fitting import FittedGCN, FloatMatrix, Watch, fit_gcn
+from graphconv.fitted import FittedGCN, FloatMatrix
+from graphconv.fitting import Watch, fit_gcn
 from graphconv.graph import Graph
 from graphconv.model import Activation
 from graphconv.propagation import Rule
@@ -232,7 +234,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         self.history_ = fitted.history
         self.self_loop_weight_ = fitted.self_loop_weight
         self.calibration_ = fitted.calibration
-        self.classes_ = _array_of_names(fitted.graph.class_names)
+        self.classes_ = array_of_names(fitted.graph.class_names)
         self.label_distributions_ = fitted.ensemble_probabilities()
         self.transduction_ = self._labels_of(self.label_distributions_)
 
@@ -330,13 +332,3 @@ class GCNClassifier(  # type: ignore[call-arg]
         tags.classifier_tags.multi_label = True
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
-
-
-def _array_of_names(names: tuple[Any, ...]) -> npt.NDArray[Any]:
-    if all(isinstance(name, str) for name in names) or all(
-        isinstance(name, int | float) and not isinstance(name, bool) for name in names
-    ):
-        return np.array(names)
-    array = np.empty(len(names), dtype=object)
-    array[:] = names
-    return array

@@ -166,3 +166,14 @@ def _check_n_neighbors(n_neighbors: int) -> int:
     if not isinstance(n_neighbors, int | np.integer) or n_neighbors < 1:
         raise ValueError(f"n_neighbors must be at least 1, got {n_neighbors!r}")
     return int(n_neighbors)
+
+
+def array_of_names(names: tuple[Any, ...]) -> npt.NDArray[Any]:
+    """Class names as numpy holds them best: text, numbers, or objects of any kind."""
+    if all(isinstance(name, str) for name in names) or all(
+        isinstance(name, int | float) and not isinstance(name, bool) for name in names
+    ):
+        return np.array(names)
+    array = np.empty(len(names), dtype=object)
+    array[:] = names
+    return array

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv.explanation import Contribution, Explanation
-from graphconv.fitting import FittedGCN
+from graphconv.fitted import FittedGCN
 from graphconv.graph import Graph, IntArray
 from graphconv.neighbourhood import Edit, Neighbourhood, scaled_batch
 from graphconv.table_files import did_you_mean

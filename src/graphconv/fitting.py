@@ -6,24 +6,19 @@ as long as training on Cora.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
-import torch
 from torch import Tensor
 
 from graphconv import kernels as kernel_choice
-from graphconv.batching import Batch, make_batch
-from graphconv.calibration import Calibration, fit_calibration
+from graphconv.batching import make_batch
+from graphconv.calibration import fit_calibration
+from graphconv.fitted import FittedGCN, scaled_features
 from graphconv.graph import Graph, IntArray
-from graphconv.inference import run_in_blocks
-from graphconv.memory import available_memory
 from graphconv.memory_estimate import settle_batches
 from graphconv.mini_batches import MiniBatches
 from graphconv.model import GCN, Activation, hash_key
@@ -33,32 +28,25 @@ from graphconv.propagation import Propagation, Rule, largest_eigenvalue
 from graphconv.scaling import (
     FeatureScaler,
     Scaling,
-    StoredFeatures,
     fit_scaler,
     fit_stored_scaler,
 )
 from graphconv.settings import Settings, resolve_settings
-from graphconv.splits import hold_out_validation
-from graphconv.stored_graph import release
+from graphconv.splits import check_trainable, hold_out_validation
 from graphconv.training import (
     FloatArray,
     LabelledBatch,
     MakeBatches,
     Progress,
     TrainingState,
-    single_torch_thread,
     train,
 )
 
 FloatMatrix = npt.NDArray[np.float32]
 # Fewer held-out nodes than this say too little to stop by: all labels then train, for a fixed time.
 MIN_VALIDATION = 20
-# Rows whose logits become probabilities at a time.
-BLOCK_ROWS = 1 << 16
 # Validation nodes that calibration goes by; fewer where each must be read from disk.
 MOST_CALIBRATED, MOST_CALIBRATED_STORED = 5000, 1000
-# Below this nobody needs to ask how much memory there is.
-MIN_BLOCKED_BYTES = 1 << 28
 MakeTensors = Callable[[], dict[str, Tensor]]
 
 
@@ -70,147 +58,6 @@ class Watch:
     resume_from: dict[str, Tensor] | None = None
     on_checkpoint: Callable[[MakeTensors], None] | None = None
     on_note: Callable[[str], None] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class FittedGCN:
-    """A trained model with all it needs to label a graph.
-
-    Parameters
-    ----------
-    graph : Graph
-        What it was trained on, with the validation nodes that were set aside.
-    settings : Settings
-    scaler : FeatureScaler
-    model : GCN
-    n_epochs : int
-        Epochs run, by the longest-running replica.
-    history : dict of lists
-        Loss and accuracy of each epoch, a mean over replicas.
-    choice : str
-        With preset "auto", what was chosen and why.
-    calibration : Calibration
-        What makes its confidence believable, by the validation nodes.
-    """
-
-    graph: Graph
-    settings: Settings
-    scaler: FeatureScaler
-    model: GCN
-    n_epochs: int
-    history: dict[str, list[float]] = field(default_factory=dict)
-    choice: str = ""
-    calibration: Calibration = field(default_factory=Calibration)
-
-    @property
-    def self_loop_weight(self) -> float:
-        """lambda, learned or given; the mean over replicas."""
-        return float(np.mean(self.model.propagation.self_loop_weight))
-
-    def probabilities(
-        self,
-        graph: Graph | None = None,
-        nodes: IntArray | None = None,
-        *,
-        scratch: Path | None = None,
-        advance: Callable[[int], None] | None = None,
-    ) -> FloatMatrix:
-        """Probabilities of each replica, uncalibrated, shape (n_nodes, n_replicas, n_classes).
-
-        Of the training graph's nodes, or those of another graph with the same features; of all of
-        them, or of some. All nodes of a large graph are worked on in blocks, see `works_in_blocks`
-        and `inference.run_in_blocks`, which says what `scratch` and `advance` are.
-        """
-        graph = self._checked(graph)
-        if nodes is not None or not works_in_blocks(graph, self.model):
-            return self.batch_probabilities(self._batch(graph, nodes))
-        with torch.no_grad(), single_torch_thread():
-            values = run_in_blocks(self.model, graph, self.scaler, scratch=scratch, advance=advance)
-            # In place, a piece at a time: the array may be larger than memory.
-            for piece in _pieces(values):
-                part = torch.from_numpy(piece)
-                part.copy_(self._shares(part))
-        return values
-
-    def batch_probabilities(self, batch: Batch) -> FloatMatrix:
-        """Probabilities of a batch's targets, shape (n_targets, n_replicas, n_classes).
-
-        The batch's features are taken as they are: they must have been through the scaler.
-        """
-        with torch.no_grad(), single_torch_thread():
-            return cast(FloatMatrix, self._shares(self.model(batch)).numpy())
-
-    def _shares(self, logits: Tensor) -> Tensor:
-        return logits.sigmoid() if self.graph.is_multilabel else logits.softmax(dim=2)
-
-    def ensemble_probabilities(self, graph: Graph | None = None) -> FloatMatrix:
-        """What predictions show: the replicas' mean, calibrated, shape (n_nodes, n_classes)."""
-        return self.calibrate(mean_over_runs(self.probabilities(graph)))
-
-    def calibrate(self, probabilities: FloatMatrix) -> FloatMatrix:
-        """Averaged probabilities made believable; labels stay as they are.
-
-        An array on disk is changed in place.
-        """
-        if not isinstance(probabilities, np.memmap):
-            return self.calibration.apply(probabilities, self.graph.is_multilabel)
-        for piece in _pieces(probabilities):
-            piece[...] = self.calibration.apply(piece, self.graph.is_multilabel)
-        return probabilities
-
-    def embedding(self, graph: Graph | None = None, *, scratch: Path | None = None) -> FloatMatrix:
-        """Activations that enter the last layer, those of replicas side by side."""
-        graph = self._checked(graph)
-        with torch.no_grad(), single_torch_thread():
-            if works_in_blocks(graph, self.model) and len(self.model.layers) > 1:
-                values = run_in_blocks(self.model, graph, self.scaler, embed=True, scratch=scratch)
-                return values.reshape(len(values), -1)
-            hidden = self.model.embed(self._batch(graph))
-        return cast(FloatMatrix, hidden.reshape(hidden.shape[0], -1).numpy())
-
-    def _checked(self, graph: Graph | None) -> Graph:
-        graph = self.graph if graph is None else graph
-        self.check_fits(graph)
-        return graph
-
-    def check_fits(self, given: Graph) -> None:
-        """Refuse a graph whose features are not of the kind the model was trained with."""
-        known = self.graph
-        if (known.features is None) != (given.features is None):
-            had = "no features" if known.features is None else f"{known.n_features} features"
-            has = "none" if given.features is None else str(given.n_features)
-            raise ValueError(f"the model was trained with {had}, the graph to predict has {has}")
-        if known.n_features != given.n_features:
-            what = "nodes and no features" if known.features is None else "features"
-            raise ValueError(
-                f"the model was trained with {known.n_features} {what}, the graph to predict "
-                f"has {given.n_features}"
-            )
-
-    def _batch(self, graph: Graph, nodes: IntArray | None = None) -> Batch:
-        features = _scaled(graph, self.scaler)
-        return make_batch(graph, nodes, n_hops=self.model.n_hops, features=features)
-
-
-def _pieces(array: FloatMatrix) -> Iterator[FloatMatrix]:
-    """Parts of an array that may be larger than memory, one after the other."""
-    for first in range(0, len(array), BLOCK_ROWS):
-        yield array[first : first + BLOCK_ROWS]
-        release(array)
-
-
-def works_in_blocks(graph: Graph, model: GCN) -> bool:
-    """Whether a graph is too large to compute all its rows at once.
-
-    That is: its arrays lie on disk, or a layer's input, output and the features would together take
-    more than half of the memory that is available.
-    """
-    if graph.folder is not None:
-        return True
-    widths = [layer.weight[0].numel() for layer in model.layers]  # type: ignore[index]  # nn.ModuleList has no types
-    n_dense = 0 if graph.features is None or sp.issparse(graph.features) else graph.n_features
-    n_bytes = 4 * graph.n_nodes * (n_dense + 3 * max(widths))
-    return n_bytes > MIN_BLOCKED_BYTES and n_bytes > available_memory() // 2
 
 
 def fit_gcn(
@@ -389,19 +236,13 @@ def _calibrated(fitted: FittedGCN) -> FittedGCN:
 
 
 def _scaled_features(graph: Graph, settings: Settings) -> tuple[FeatureScaler, Any]:
-    """The features as the model sees them; a stored graph's are scaled when they are read."""
+    """A scaler that suits the features, and what it makes of them."""
     kind = cast(Scaling, settings.scaling)
     if graph.folder is None or graph.features is None:
         scaler = fit_scaler(graph.features, kind)
     else:
         scaler = fit_stored_scaler(graph.features, kind)
-    return scaler, _scaled(graph, scaler)
-
-
-def _scaled(graph: Graph, scaler: FeatureScaler) -> Any:
-    if graph.folder is None or graph.features is None:
-        return scaler.transform(graph.features)
-    return StoredFeatures(graph.features, scaler)
+    return scaler, scaled_features(graph, scaler)
 
 
 def _is_full_batch(graph: Graph, settings: Settings) -> bool:
@@ -437,34 +278,6 @@ def _best_validation(state: TrainingState) -> tuple[float, float]:
     accuracies = np.array([epoch.validation_accuracy for epoch in state.epochs])
     losses = np.array([epoch.validation_loss for epoch in state.epochs])
     return float(accuracies.max(axis=0).mean()), float(losses.min(axis=0).mean())
-
-
-def check_trainable(graph: Graph) -> None:
-    """Refuse a graph that nothing can be learned from; warn where something cannot be."""
-    train_labels = graph.labels[graph.train_index]
-    if len(train_labels) == 0:
-        raise ValueError(
-            f"at least one node must be labelled for training, got none of {graph.n_nodes}"
-        )
-    if graph.is_multilabel:
-        return
-    present = np.unique(train_labels)
-    if len(present) < 2:
-        name = graph.class_names[int(present[0])]
-        raise ValueError(
-            f"training nodes must have at least two classes, got one class only: {name!r}"
-        )
-    later = np.concatenate([graph.validation_index, graph.test_index])
-    missing = np.setdiff1d(graph.labels[later], present)
-    if len(missing):
-        names = ", ".join(repr(graph.class_names[int(number)]) for number in missing[:5])
-        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        warnings.warn(
-            f"no training node has class {names}{more}, which validation or test nodes have: "
-            "it can't be predicted",
-            UserWarning,
-            stacklevel=4,
-        )
 
 
 def _hold_out(graph: Graph, fraction: float, seed: int) -> Graph:

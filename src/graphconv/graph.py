@@ -1,8 +1,9 @@
 """Graph: the one checked type that all data passes through.
 
-Arrays enter, a frozen and validated `Graph` leaves. Every check on data lives here, so nothing
-further down the line looks at it again: adjacency is a canonical CSR matrix with finite, positive
-weights, features are finite float32, labels are class numbers with -1 for "unknown".
+Arrays enter, a frozen and validated `Graph` leaves. Every check on data is made here, by
+graph_checks.py, so nothing further down the line looks at it again: adjacency is a canonical CSR
+matrix with finite, positive weights, features are finite float32, labels are class numbers with -1
+for "unknown".
 """
 
 from __future__ import annotations
@@ -19,12 +20,22 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-Duplicates = Literal["sum", "collapse"]
-SelfLoops = Literal["keep", "drop"]
+from graphconv.graph_checks import (
+    check_adjacency,
+    check_class_names,
+    check_features,
+    check_index,
+    check_labels,
+    check_node_ids,
+    frozen,
+)
+
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
 # A csr_array of float32 or an array; scipy has no types to say so with.
 Features: TypeAlias = Any
+Duplicates = Literal["sum", "collapse"]
+SelfLoops = Literal["keep", "drop"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -89,12 +100,12 @@ class Graph:
         name: str = "graph",
     ) -> None:
         self._fix(name=name, directed=bool(directed))
-        self._fix(adjacency=_check_adjacency(adjacency, directed))
+        self._fix(adjacency=check_adjacency(adjacency, directed))
         n_nodes = self.n_nodes
-        self._fix(features=None if features is None else _check_features(features, n_nodes))
-        codes = np.full(n_nodes, -1) if labels is None else _check_labels(labels, n_nodes)
-        self._fix(labels=_frozen(codes), class_names=_check_class_names(class_names, codes))
-        self._fix(node_ids=_check_node_ids(node_ids, n_nodes))
+        self._fix(features=None if features is None else check_features(features, n_nodes))
+        codes = np.full(n_nodes, -1) if labels is None else check_labels(labels, n_nodes)
+        self._fix(labels=frozen(codes), class_names=check_class_names(class_names, codes))
+        self._fix(node_ids=check_node_ids(node_ids, n_nodes))
         names = None if feature_names is None else tuple(str(name) for name in feature_names)
         if names is not None and len(names) != self.n_features:
             raise ValueError(
@@ -143,7 +154,7 @@ class Graph:
         for field, given in splits.items():
             if given is None:
                 given = np.flatnonzero(known & ~taken) if field == "train_index" else []
-            index = _check_index(given, self.n_nodes, field)
+            index = check_index(given, self.n_nodes, field)
             if taken[index].any():
                 raise ValueError(
                     f"train, validation and test nodes must be disjoint, but node "
@@ -155,7 +166,7 @@ class Graph:
                     f"{self._shown(index[~known[index]][0])} has no label"
                 )
             taken[index] = True
-            self._fix(**{field: _frozen(index)})
+            self._fix(**{field: frozen(index)})
 
     def _shown(self, node: int) -> str:
         return repr(self.node_ids[node : node + 1].tolist()[0])
@@ -176,7 +187,7 @@ class Graph:
     def degree(self) -> npt.NDArray[np.float64]:
         """Sum of the weights of each node's edges; in a directed graph, of those it points with."""
         # scipy would add float32 weights up in float32, whatever dtype it is asked for.
-        return _frozen(self.adjacency.astype(np.float64) @ np.ones(self.n_nodes))
+        return frozen(self.adjacency.astype(np.float64) @ np.ones(self.n_nodes))
 
     @cached_property
     def n_self_loops(self) -> int:
@@ -387,145 +398,3 @@ def _update_digest(digest: Any, array: npt.NDArray[Any] | None) -> None:
     digest.update(repr(kind).encode())
     if array is not None:
         digest.update(np.ascontiguousarray(array).data)
-
-
-def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    array = array.view()
-    array.flags.writeable = False
-    return array
-
-
-def _check_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
-    matrix = sp.csr_array(adjacency)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"adjacency must be square, got shape {matrix.shape}")
-    if matrix.dtype.kind == "c":
-        raise ValueError("adjacency weights must be real numbers, got complex ones")
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-    weights = matrix.data
-    if weights.dtype.kind == "f" and not np.isfinite(weights).all():
-        raise ValueError(
-            f"edge weights must be finite, got {_entry(matrix, ~np.isfinite(weights))}"
-        )
-    if weights.dtype.kind != "b" and (weights < 0).any():
-        raise ValueError(f"edge weights must not be negative, got {_entry(matrix, weights < 0)}")
-    with np.errstate(over="ignore"):
-        matrix = sp.csr_array(matrix.astype(np.float32))
-    if not np.isfinite(matrix.data).all():
-        wrong = ~np.isfinite(matrix.data)
-        raise ValueError(f"edge weights must fit float32, got {_entry(matrix, wrong)}")
-    if (matrix.data == 0).any():
-        matrix.eliminate_zeros()
-    if not directed and (matrix != matrix.T).nnz:
-        row, column = (int(ends[0]) for ends in (matrix != matrix.T).nonzero())
-        raise ValueError(
-            "adjacency of an undirected graph must be symmetric, but entries "
-            f"({row}, {column}) and ({column}, {row}) differ: use graphconv.symmetrise, "
-            "or directed=True"
-        )
-    return matrix
-
-
-def _entry(matrix: sp.csr_array, wrong: npt.NDArray[np.bool_]) -> str:
-    position = int(np.flatnonzero(wrong)[0])
-    row = int(np.searchsorted(matrix.indptr, position, side="right")) - 1
-    return f"{matrix.data[position]} from node {row} to node {int(matrix.indices[position])}"
-
-
-def _check_features(features: Any, n_nodes: int) -> Features:
-    if sp.issparse(features):
-        matrix: Features = sp.csr_array(features)
-        if not matrix.has_canonical_format:
-            matrix = matrix.copy()
-            matrix.sum_duplicates()
-        values = matrix.data
-    else:
-        matrix = np.asarray(features)
-        values = matrix
-    if matrix.ndim != 2 or matrix.shape[0] != n_nodes:
-        raise ValueError(f"features must have one row a node ({n_nodes}), got shape {matrix.shape}")
-    if values.dtype.kind not in "biuf":
-        raise ValueError(f"features must be numbers, got dtype {values.dtype}")
-    with np.errstate(over="ignore"):
-        matrix = matrix.astype(np.float32)
-    values = matrix.data if sp.issparse(matrix) else matrix
-    if not np.isfinite(values).all():
-        if sp.issparse(matrix):
-            matrix = matrix.tocoo()
-            position = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
-            row, column = int(matrix.row[position]), int(matrix.col[position])
-            value = matrix.data[position]
-        else:
-            row, column = (int(ends[0]) for ends in np.nonzero(~np.isfinite(values)))
-            value = values[row, column]
-        raise ValueError(
-            f"features must be finite float32 numbers, got {value} at node {row}, column {column}"
-        )
-    return sp.csr_array(matrix) if sp.issparse(matrix) else np.ascontiguousarray(matrix)
-
-
-def _check_labels(labels: Any, n_nodes: int) -> npt.NDArray[np.int64]:
-    array = np.asarray(labels)
-    if array.ndim not in (1, 2) or len(array) != n_nodes:
-        raise ValueError(f"labels must have one entry a node ({n_nodes}), got shape {array.shape}")
-    if array.dtype.kind not in "iub":
-        raise ValueError(
-            f"labels must be class numbers, -1 where unknown, got dtype {array.dtype}: "
-            "graphconv.encode_labels turns labels of any type into numbers"
-        )
-    array = array.astype(np.int64)
-    if array.size and array.min() < -1:
-        raise ValueError(f"labels must be -1 (unknown) or a class number, got {array.min()}")
-    if array.ndim == 2:
-        unknown = (array == -1).any(axis=1)
-        if (array > 1).any() or (array[unknown] != -1).any():
-            raise ValueError("indicator labels must be 0 or 1, or -1 throughout an unknown row")
-    return array
-
-
-def _check_class_names(
-    class_names: Sequence[Hashable] | None, labels: npt.NDArray[np.int64]
-) -> tuple[Hashable, ...]:
-    needed = labels.shape[1] if labels.ndim == 2 else int(labels.max(initial=-1)) + 1
-    if class_names is None:
-        return tuple(range(needed))
-    names = tuple(n.item() if isinstance(n, np.generic) else n for n in class_names)
-    if len(names) < needed or (labels.ndim == 2 and len(names) != needed):
-        raise ValueError(f"class_names must name all {needed} classes, got {len(names)} names")
-    if len(set(names)) != len(names):
-        raise ValueError("class_names must be distinct")
-    return names
-
-
-def _check_node_ids(node_ids: Any, n_nodes: int) -> npt.NDArray[Any]:
-    if node_ids is None:
-        return _frozen(np.arange(n_nodes))
-    if isinstance(node_ids, np.ndarray) and node_ids.ndim == 1:
-        ids = node_ids
-    else:
-        # Tuples and mixed types stay as they are, one object a node.
-        listed = list(node_ids)
-        ids = np.empty(len(listed), dtype=object)
-        ids[:] = listed
-    if len(ids) != n_nodes:
-        raise ValueError(f"node_ids must have one entry a node ({n_nodes}), got {len(ids)}")
-    seen: set[Hashable] = set()
-    for node_id in ids.tolist():
-        if node_id in seen:
-            raise ValueError(f"node_ids must be unique, but {node_id!r} occurs more than once")
-        seen.add(node_id)
-    return _frozen(ids)
-
-
-def _check_index(index: Any, n_nodes: int, field: str) -> IntArray:
-    array = np.asarray(index)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise ValueError(f"{field} must be a list of node positions, got {array.dtype} array")
-    array = array.astype(np.int64)
-    if array.size and (array.min() < 0 or array.max() >= n_nodes):
-        raise ValueError(f"{field} must hold node positions 0..{n_nodes - 1}")
-    if len(np.unique(array)) != len(array):
-        raise ValueError(f"{field} must not name a node twice")
-    return array

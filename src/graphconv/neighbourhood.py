@@ -21,7 +21,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv.batching import Batch, make_batch
-from graphconv.fitting import FittedGCN
+from graphconv.fitted import FittedGCN
 from graphconv.graph import Graph, IntArray
 from graphconv.kernels import Csr
 from graphconv.model import GraphConvolution

@@ -7,6 +7,7 @@ split. The public split of a named data set is the one it is loaded with.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -326,3 +327,31 @@ def _require_labelled(graph: Graph, n_needed: int, who: str) -> IntArray:
 def _require_count(name: str, value: int, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def check_trainable(graph: Graph) -> None:
+    """Refuse a graph that nothing can be learned from; warn where something cannot be."""
+    train_labels = graph.labels[graph.train_index]
+    if len(train_labels) == 0:
+        raise ValueError(
+            f"at least one node must be labelled for training, got none of {graph.n_nodes}"
+        )
+    if graph.is_multilabel:
+        return
+    present = np.unique(train_labels)
+    if len(present) < 2:
+        name = graph.class_names[int(present[0])]
+        raise ValueError(
+            f"training nodes must have at least two classes, got one class only: {name!r}"
+        )
+    later = np.concatenate([graph.validation_index, graph.test_index])
+    missing = np.setdiff1d(graph.labels[later], present)
+    if len(missing):
+        names = ", ".join(repr(graph.class_names[int(number)]) for number in missing[:5])
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        warnings.warn(
+            f"no training node has class {names}{more}, which validation or test nodes have: "
+            "it can't be predicted",
+            UserWarning,
+            stacklevel=4,
+        )

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from graphconv.fitting import FittedGCN
+from graphconv.fitted import FittedGCN
 from graphconv.graph import Graph, IntArray
 from graphconv.predictions import Predictions
 from graphconv.propagation import renormalised_adjacency

@@ -41,7 +41,7 @@ from graphconv.table_files import did_you_mean
 
 if TYPE_CHECKING:
     from graphconv.checkpoint import SavedModel, TrainingFile
-    from graphconv.fitting import FittedGCN
+    from graphconv.fitted import FittedGCN
 
 # What this module's own trainings can do; all other models are baselines.
 _GCN_MODELS = ("gcn", "mlp")

@@ -14,17 +14,17 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from graphconv.estimator import _array_of_names
 from graphconv.estimator_input import (
+    array_of_names,
     check_features,
     encode_targets,
     graph_from_arrays,
     graph_to_predict,
     seeds_of,
 )
-from graphconv.fitting import check_trainable
 from graphconv.graph import Graph, symmetrise
 from graphconv.scaling import FeatureScaler
+from graphconv.splits import check_trainable
 
 FloatMatrix = npt.NDArray[np.floating[Any]]
 Self = TypeVar("Self", bound="TransductiveClassifier")
@@ -80,7 +80,7 @@ class TransductiveClassifier(ClassifierMixin, BaseEstimator):
         check_trainable(graph)
         self.n_features_in_ = graph.n_features
         self.graph_ = graph
-        self.classes_ = _array_of_names(graph.class_names)
+        self.classes_ = array_of_names(graph.class_names)
         self.label_distributions_ = self._fit_graph(graph, seed)
         self.transduction_ = self._labels_of(self.label_distributions_)
         return self

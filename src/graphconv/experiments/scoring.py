@@ -10,7 +10,8 @@ import numpy as np
 
 from graphconv.baselines import make_estimator
 from graphconv.experiments.runs import Record, Series
-from graphconv.fitting import FittedGCN, Watch, fit_gcn
+from graphconv.fitted import FittedGCN
+from graphconv.fitting import Watch, fit_gcn
 from graphconv.graph import Graph, IntArray
 from graphconv.predictions import accuracy
 from graphconv.settings import Settings

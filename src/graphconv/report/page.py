@@ -29,7 +29,7 @@ from graphconv.report.style import COLOURS, DARK_COLOURS, SYMBOLS, class_marks, 
 from graphconv.table_files import count
 
 if TYPE_CHECKING:
-    from graphconv.fitting import FittedGCN
+    from graphconv.fitted import FittedGCN
 
 Array = npt.NDArray[Any]
 # A stage's name, steps done, steps in all.

@@ -14,7 +14,7 @@ from graphconv.report.words import data_card, percent
 from graphconv.table_files import count
 
 if TYPE_CHECKING:
-    from graphconv.fitting import FittedGCN
+    from graphconv.fitted import FittedGCN
 
 Array = npt.NDArray[Any]
 # Of more classes than this the table shows the ones with most nodes.
