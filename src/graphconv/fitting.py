@@ -111,10 +111,12 @@ def fit_gcn(
         if graph.folder is not None:
             raise ValueError("preset must not be 'auto' for a graph on disk")
 
-        def score(fold: Graph, tried: Settings, seeds: list[int]) -> tuple[float, float]:
-            return _best_validation(_train(fold, tried, seeds, kernels, Watch())[2])
+        def predict(fold: Graph, tried: Settings, seeds: list[int]) -> FloatMatrix:
+            model, scaler, _ = _train(fold, tried, seeds, kernels, Watch())
+            fitted = FittedGCN(fold, tried, scaler, model, n_epochs=0)
+            return mean_over_runs(fitted.probabilities(nodes=fold.validation_index))
 
-        settings, choice = choose_settings(graph, settings, set(overrides), seeds[0], score)
+        settings, choice = choose_settings(graph, settings, set(overrides), seeds[0], predict)
     watch = watch or Watch()
     settings, note = settle_batches(graph, settings, len(seeds), auto=auto)
     if watch.on_note is not None and note:
@@ -271,13 +273,6 @@ def _class_weights(graph: Graph, settings: Settings) -> FloatArray | None:
             raise ValueError(f"class_weight must name classes ({known}), got {name!r}")
         weights[number[str(name)]] = weight
     return weights
-
-
-def _best_validation(state: TrainingState) -> tuple[float, float]:
-    """Best validation accuracy and loss of a training, means over replicas."""
-    accuracies = np.array([epoch.validation_accuracy for epoch in state.epochs])
-    losses = np.array([epoch.validation_loss for epoch in state.epochs])
-    return float(accuracies.max(axis=0).mean()), float(losses.min(axis=0).mean())
 
 
 def _hold_out(graph: Graph, fraction: float, seed: int) -> Graph:

@@ -1,8 +1,10 @@
 """preset "auto": a handful of settings tried on held-out labels, the best one kept.
 
 A Graph and base settings enter, chosen settings and a sentence that says why leave. The search
-goes one question after the other, each with two or three answers, and takes the answer with the
-highest accuracy on labels that training did not see; of equal ones the one with the lower loss.
+goes one question after the other, each with two or three answers, and takes the answer that gives
+the right class the highest probability on labels that training did not see. Probabilities are
+calibrated first, so that bold and cautious models are judged alike; their mean then says what
+accuracy says, but more steadily.
 """
 
 from __future__ import annotations
@@ -12,13 +14,16 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
+from graphconv.calibration import fit_calibration
 from graphconv.graph import Graph
+from graphconv.predictions import accuracy
 from graphconv.scaling import Scaling, fit_scaler
 from graphconv.settings import Settings
 from graphconv.splits import hold_out_validation, kfold_splits
 
-Score = Callable[[Graph, Settings, list[int]], tuple[float, float]]
+Predict = Callable[[Graph, Settings, list[int]], npt.NDArray[Any]]
 
 # Enough validation nodes to compare settings by; fewer are pooled over several splits.
 ENOUGH_VALIDATION = 400
@@ -48,7 +53,7 @@ _IN_WORDS = {
 
 
 def choose_settings(
-    graph: Graph, base: Settings, fixed: set[str], seed: int, score: Score
+    graph: Graph, base: Settings, fixed: set[str], seed: int, predict: Predict
 ) -> tuple[Settings, str]:
     """The best of a handful of settings on nodes that training did not see.
 
@@ -61,8 +66,8 @@ def choose_settings(
     fixed : set of str
         Names of settings the user chose, which the search leaves alone.
     seed : int
-    score : callable
-        (graph, settings, seeds) to mean validation accuracy and loss.
+    predict : callable
+        (graph, settings, seeds) to probabilities of the graph's validation nodes, after training.
 
     Returns
     -------
@@ -73,27 +78,31 @@ def choose_settings(
     splits = _splits(graph, seed)
     if not splits:
         return base, "too few labels to compare settings: the robust ones were kept"
+    labels = np.concatenate([one.labels[one.validation_index] for one in splits])
     tried: dict[Settings, tuple[float, float]] = {}
 
-    def judge(settings: Settings) -> tuple[float, float]:
+    def judge(settings: Settings) -> float:
+        """The mean probability of what is right."""
         if settings not in tried:
             brief = replace(settings, max_epochs=min(settings.max_epochs, 100), patience=20)
             seeds = [seed] if len(splits) > 1 else [seed, seed + 1]
-            results = [score(one, brief, seeds) for one in splits]
-            accuracy, loss = np.mean(results, axis=0)
-            tried[settings] = float(accuracy), float(loss)
-        return tried[settings]
-
-    def rank(settings: Settings) -> tuple[float, float]:
-        accuracy, loss = judge(settings)
-        return accuracy, -loss
+            raw = np.concatenate([predict(one, brief, seeds) for one in splits])
+            shares = fit_calibration(raw, labels).apply(raw, graph.is_multilabel)
+            tried[settings] = _mean_share(shares, labels), accuracy(labels, raw)
+        return tried[settings][0]
 
     scaler = fit_scaler(graph.features, cast(Scaling, base.scaling))
     start = best = replace(base, scaling=scaler.kind)
     for answers in _questions(graph, fixed).values():
         # The best so far comes first: of equals it stays.
-        best = max([best, *(replace(best, **answer) for answer in answers)], key=rank)
+        best = max([best, *(replace(best, **answer) for answer in answers)], key=judge)
     return best, _explain(start, best, tried, len(splits))
+
+
+def _mean_share(shares: npt.NDArray[Any], labels: npt.NDArray[np.int64]) -> float:
+    if labels.ndim == 2:
+        return float(np.where(labels > 0, shares, 1 - shares).mean())
+    return float(shares[np.arange(len(labels)), labels].mean())
 
 
 def _splits(graph: Graph, seed: int) -> list[Graph]:
@@ -155,10 +164,10 @@ def _explain(
         shown = "x".join(map(str, value)) if isinstance(value, tuple) else value
         words.append(f"{name.replace('_', ' ')} {shown}")
     where = "validation" if n_splits == 1 else f"validation ({n_splits} splits)"
-    accuracy, before = 100 * tried[best][0], 100 * tried[start][0]
+    after, before = 100 * tried[best][1], 100 * tried[start][1]
     reason = (
         f"the robust settings did best of {len(tried)}"
         if best == start
         else f"the best of {len(tried)} tried, robust settings reach {before:.1f} %"
     )
-    return f"{', '.join(words)}: {accuracy:.1f} % accuracy in {where}, {reason}"
+    return f"{', '.join(words)}: {after:.1f} % accuracy in {where}, {reason}"
