@@ -40,7 +40,11 @@ def _root(
         raise typer.Exit
 
 
-@app.command(cls=opt.GroupedCommand)
+@app.command(
+    cls=opt.GroupedCommand,
+    epilog="graphconv train cora\n"
+    "graphconv train --edges edges.csv --nodes nodes.csv --text title --report",
+)
 def train(
     data: opt.DataName = None,
     edges: opt.Edges = None,
@@ -92,12 +96,7 @@ def train(
     quiet: opt.Quiet = False,
     as_json: opt.AsJson = False,
 ) -> None:
-    r"""Train a model and label every node.
-
-    \b
-    graphconv train cora
-    graphconv train --edges edges.csv --nodes nodes.csv --text title --categorical venue
-    """
+    """Train a model and label every node."""
     from graphconv.data_source import DataRequest
     from graphconv.settings import Settings
     from graphconv.workflow import ModelRequest, run_training
@@ -117,7 +116,7 @@ def train(
     run_training(request, wanted, output, screen, resume, checkpoint_seconds, report)
 
 
-@app.command(cls=opt.GroupedCommand)
+@app.command(cls=opt.GroupedCommand, short_help="Label nodes with a trained model.")
 def predict(
     folder: opt.ModelFolder,
     data: opt.DataName = None,
@@ -161,7 +160,7 @@ def embed(
     run_embedding(folder, request, output, screen)
 
 
-@app.command(cls=opt.GroupedCommand)
+@app.command(cls=opt.GroupedCommand, short_help="Say why a node has its label.")
 def explain(
     folder: opt.ModelFolder,
     node: opt.NodeId,
@@ -188,7 +187,7 @@ def explain(
     run_explanation(folder, node, request, screen, label=class_name, n=n, output=output)
 
 
-@app.command(cls=opt.GroupedCommand)
+@app.command(cls=opt.GroupedCommand, short_help="List the nodes to label next.")
 def suggest(
     folder: opt.ModelFolder,
     data: opt.DataName = None,
@@ -213,7 +212,12 @@ def suggest(
     run_suggestion(folder, request, n, screen, output)
 
 
-@app.command(cls=opt.GroupedCommand)
+@app.command(
+    cls=opt.GroupedCommand,
+    short_help="Find out which method to use on your data.",
+    epilog="graphconv compare --edges edges.csv --nodes nodes.csv --text title\n"
+    "graphconv compare cora --split random --methods gcn,sgc",
+)
 def compare(
     data: opt.DataName = None,
     edges: opt.Edges = None,
@@ -246,9 +250,6 @@ def compare(
 
     GCNs with each propagation rule and the baselines run on the same splits. After an
     interruption the same command goes on from there.
-
-    Examples: graphconv compare --edges edges.csv --nodes nodes.csv --text title; graphconv compare
-    cora --split random --methods gcn,sgc
     """
     from graphconv.compare import run_comparison
     from graphconv.data_source import DataRequest
@@ -259,7 +260,7 @@ def compare(
     run_comparison(request, methods, splits, seed, output, screen)
 
 
-@app.command(cls=opt.GroupedCommand)
+@app.command(cls=opt.GroupedCommand, short_help="Write a page about a trained model.")
 def report(
     folder: opt.ModelFolder,
     output: opt.ReportFile = None,
@@ -316,7 +317,11 @@ def demo(
     screen.note("next: graphconv train --edges edges.csv --nodes nodes.csv   (your own data)")
 
 
-@app.command(cls=opt.GroupedCommand)
+@app.command(
+    cls=opt.GroupedCommand,
+    short_help="Rerun the paper, or a part of it.",
+    epilog="graphconv reproduce all\ngraphconv reproduce table3 --dataset cora --runs 10",
+)
 def reproduce(
     experiment: reproduce_opt.Experiment,
     dataset: reproduce_opt.Datasets = None,
@@ -329,10 +334,7 @@ def reproduce(
     quiet: opt.Quiet = False,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Rerun the paper, or a part of it; after an interruption, go on from there.
-
-    Examples: graphconv reproduce all; graphconv reproduce table3 --dataset cora --runs 10
-    """
+    """Rerun the paper, or a part of it; after an interruption, go on from there."""
     from graphconv.experiments.command import reproduce as run
     from graphconv.experiments.section import Request
 
