@@ -44,11 +44,20 @@ def photograph(browser: Browser, page: Path) -> Image.Image:
 
 
 def crop(browser: Browser, picture: Image.Image, section: str, most: int) -> Image.Image:
-    place = browser.run(
-        "return document.querySelector(arguments[0]).getBoundingClientRect()", section
-    )
-    bottom = min(place["bottom"], place["top"] + most, picture.height)
-    return picture.crop((0, int(place["top"]), WIDTH, int(bottom)))
+    """A section, cut off below the last row, paragraph or figure that fits."""
+    top, bottom = browser.run(_EXTENT, section, most)
+    return picture.crop((0, int(top), WIDTH, int(bottom)))
+
+
+_EXTENT = """
+const [selector, most] = arguments;
+const section = document.querySelector(selector);
+const {top, bottom} = section.getBoundingClientRect();
+if (bottom <= top + most) return [top, bottom];
+const parts = [...section.querySelectorAll("tr, p, figure")];
+const ends = parts.map(part => part.getBoundingClientRect().bottom);
+return [top, Math.max(...ends.filter(end => end <= top + most))];
+"""
 
 
 def main() -> None:

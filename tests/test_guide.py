@@ -119,6 +119,15 @@ def guide(tmp_path_factory):
 
 def test_guide_builds_in_strict_mode(guide):
     assert guide.built.returncode == 0, guide.built.stdout
+    for page in guide.site.rglob("*.html"):
+        loaded = r"""<(?:script|img|iframe|source)[^>]* src="?http|<link[^>]*stylesheet[^>]*http"""
+        assert not re.findall(loaded, page.read_text(encoding="utf-8")), page
+
+
+@pytest.mark.parametrize("picture", sorted((DOCS / "images").glob("*")), ids=lambda path: path.name)
+def test_pictures_are_small_and_shown(picture):
+    assert picture.stat().st_size < 200_000
+    assert any(f"images/{picture.name}" in page.read_text(encoding="utf-8") for page in PAGES)
 
 
 def test_strict_mode_refuses_what_leads_nowhere(tmp_path):
