@@ -232,7 +232,8 @@ def _even(text: str) -> str:
 def renewed(shown: tuple[str, ...], printed: str) -> tuple[str, ...]:
     r"""What a page should show instead, with the `...` that it has.
 
-    A line of dots alone stands for lines left out: as many as before stay above and below it.
+    A line of dots alone stands for lines left out: as many as before stay above and below it. Where
+    there are several of them nothing is renewed.
 
     Examples
     --------
@@ -241,6 +242,8 @@ def renewed(shown: tuple[str, ...], printed: str) -> tuple[str, ...]:
     """
     lines = [line.rstrip() for line in printed.strip("\n").splitlines()]
     bare = [line.strip() for line in shown]
+    if bare.count("...") > 1:
+        return shown
     if "..." in bare:
         above = bare.index("...")
         below = len(shown) - above - 1
