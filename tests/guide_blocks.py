@@ -239,6 +239,8 @@ def renewed(shown: tuple[str, ...], printed: str) -> tuple[str, ...]:
     --------
     >>> renewed(("a 1", "...", "seconds ..."), "a 2\nb 3\nc 4\nseconds 5")
     ('a 2', '...', 'seconds ...')
+    >>> renewed(("gcn 87.4 ...",), "gcn 94.1 0.33")
+    ('gcn 94.1  ...',)
     """
     lines = [line.rstrip() for line in printed.strip("\n").splitlines()]
     bare = [line.strip() for line in shown]
@@ -249,4 +251,15 @@ def renewed(shown: tuple[str, ...], printed: str) -> tuple[str, ...]:
         below = len(shown) - above - 1
         lines = [*lines[:above], shown[above], *(lines[len(lines) - below :] if below else ())]
     kept = [line for line in shown if "..." in line and line.strip() != "..."]
-    return tuple(next((old for old in kept if matches((old,), line)), line) for line in lines)
+    return tuple(_with_dots(line, kept) for line in lines)
+
+
+def _with_dots(line: str, kept: list[str]) -> str:
+    """A printed line as the page shows it; of a line that has changed, its last word as dots."""
+    for old in kept:
+        if matches((old,), line):
+            return old
+        if old.endswith("...") and line.split()[:1] == old.split()[:1]:
+            last = line.split()[-1]
+            return line.removesuffix(last) + "...".rjust(len(last))
+    return line

@@ -31,8 +31,8 @@ def test_blocks_run_and_print_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = page.read_text(encoding="utf-8")
     steps = steps_of(text)
-    generated = page.name in WITHOUT_BLOCKS or page.parent.name == "reference"
-    assert steps or generated, f"{page.name} has no block to run"
+    may_lack_blocks = page.name in WITHOUT_BLOCKS or page.parent.name == "reference"
+    assert steps or may_lack_blocks, f"{page.name} has no block to run"
     runner = Runner(tmp_path)
     lines = text.splitlines()
     for step, printed in [(step, _run(runner, page, step)) for step in steps][::-1]:
@@ -166,3 +166,15 @@ def test_guide_asks_nothing_of_the_network_and_can_be_searched(guide):
         assert browser.outside_requests() == []
     finally:
         browser.driver.quit()
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_generated_pages_are_in_the_navigation_once_they_exist(is_there, tmp_path):
+    spec = importlib.util.spec_from_file_location("guide_nav", ROOT / "scripts" / "guide_nav.py")
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    if is_there:
+        (tmp_path / "performance.md").touch()
+    nav = [{"Home": "index.md"}, {"Performance": "performance.md"}, {"Parts": [{"A": "a.md"}]}]
+    config = hook.on_config({"docs_dir": str(tmp_path), "nav": nav})
+    assert len(config["nav"]) == 2 + is_there
