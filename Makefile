@@ -6,7 +6,8 @@ NATIVE := $(wildcard CMakeLists.txt native/*)
 # Wheels come from the registry as they are; only graphconv itself may be compiled.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint accuracy reproduce results bench performance scale sanitize clean
+.PHONY: demo test lint accuracy reproduce results bench performance scale docs guide screenshots \
+	sanitize clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/graphconv demo
@@ -45,6 +46,18 @@ scale: $(VENV)/.scale
 	$(BIN)/python scripts/measure_scale.py
 	$(BIN)/python scripts/build_scaling.py
 
+# The guide, into site/: open site/index.html. Fails on broken links and missing references.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# Run the guide's code blocks and write what they print into its pages; then look at `git diff`.
+guide: $(VENV)/.develop
+	RENEW_GUIDE=1 $(BIN)/python -m pytest -q -n 0 tests/test_guide.py -k blocks_run
+
+# The guide's pictures of the report page; needs chromium and chromium-driver.
+screenshots: $(VENV)/.develop
+	$(BIN)/python -m scripts.take_screenshots
+
 # The C++ kernels' tests under AddressSanitizer and ThreadSanitizer.
 sanitize: $(VENV)/.develop
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/sanitize_kernels.sh
@@ -68,9 +81,13 @@ $(VENV)/.scale: $(VENV)/.runtime
 	$(PIP) --editable ".[scale]"
 	@touch $@
 
+$(VENV)/.docs: $(VENV)/.runtime
+	$(PIP) --editable ".[docs]"
+	@touch $@
+
 $(VENV)/.develop: $(BIN)/pip pyproject.toml $(NATIVE)
 	$(PIP) --editable ".[dev]"
 	@touch $@ $(VENV)/.runtime
 
 clean:
-	rm -rf $(VENV) build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build runs site .mypy_cache .ruff_cache .pytest_cache .hypothesis

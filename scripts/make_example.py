@@ -6,7 +6,8 @@ makes papers/edges.csv (source, target) and papers/nodes.csv (id, title, venue, 
 mostly cite papers of their own topic; titles and venues hint at it. The label is empty for most.
 
 Papers appear one after another, so `--papers 700` gives the 600 of the default and 100 later ones:
-nodes that a model trained on the default has not seen.
+nodes that a model trained on the default has not seen. `--labelled 1` gives the same papers with
+all their topics: the answers, for who wants to check.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ class Paper:
     label: str
 
 
-def make_papers(n_papers: int, seed: int = 0) -> tuple[list[Paper], list[tuple[str, str]]]:
+def make_papers(
+    n_papers: int, labelled: float = SHARE_LABELLED, seed: int = 0
+) -> tuple[list[Paper], list[tuple[str, str]]]:
     """Papers in the order in which they appeared, and (citing, cited) pairs of ids."""
     rng = random.Random(seed)
     papers: list[Paper] = []
@@ -67,7 +70,7 @@ def make_papers(n_papers: int, seed: int = 0) -> tuple[list[Paper], list[tuple[s
     of_topic: dict[str, list[str]] = {topic: [] for topic in TOPICS}
     for number in range(n_papers):
         topic = rng.choice(list(TOPICS))
-        paper = _write_paper(rng, number, topic)
+        paper = _write_paper(rng, number, topic, labelled)
         for _ in range(rng.randint(1, 4)):
             own = rng.random() < SHARE_OWN_TOPIC
             earlier = of_topic[topic] if own else [older.id for older in papers]
@@ -78,18 +81,18 @@ def make_papers(n_papers: int, seed: int = 0) -> tuple[list[Paper], list[tuple[s
     return papers, list(dict.fromkeys(citations))
 
 
-def _write_paper(rng: random.Random, number: int, topic: str) -> Paper:
+def _write_paper(rng: random.Random, number: int, topic: str, labelled: float) -> Paper:
     words, venues = (text.split() for text in TOPICS[topic])
     title = rng.sample(COMMON.split(), rng.randint(3, 6)) + rng.sample(words, rng.randint(0, 2))
     rng.shuffle(title)
     venue = rng.choice(venues if rng.random() < 0.5 else ANYWHERE)
-    label = topic if rng.random() < SHARE_LABELLED else ""
+    label = topic if rng.random() < labelled else ""
     return Paper(f"p{number:04d}", " ".join(title).capitalize(), venue, 2001 + number // 30, label)
 
 
-def write_example(folder: Path, n_papers: int = 600) -> str:
+def write_example(folder: Path, n_papers: int = 600, labelled: float = SHARE_LABELLED) -> str:
     """Write edges.csv and nodes.csv to a folder, and say what is in them."""
-    papers, citations = make_papers(n_papers)
+    papers, citations = make_papers(n_papers, labelled)
     folder.mkdir(parents=True, exist_ok=True)
     tables = {
         "edges.csv": [("source", "target"), *citations],
@@ -108,8 +111,9 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--papers", type=int, default=600)
+    parser.add_argument("--labelled", type=float, default=SHARE_LABELLED, metavar="SHARE")
     arguments = parser.parse_args()
-    print(write_example(arguments.folder, arguments.papers))
+    print(write_example(arguments.folder, arguments.papers, arguments.labelled))
 
 
 if __name__ == "__main__":

@@ -107,6 +107,14 @@ def test_help_lists_options_in_groups(run):
     assert "label-propagation" in out
 
 
+@pytest.mark.parametrize("command", ["train", "compare", "reproduce"])
+def test_help_gives_each_example_a_line(run, command):
+    lines = run(command, "-h").out.splitlines()
+    examples = lines[lines.index("Examples:") + 1 :]
+    assert len(examples) == 2
+    assert all(line.startswith(f"  graphconv {command} ") for line in examples)
+
+
 def test_version(run):
     assert run("--version").out.startswith("graphconv 0.")
 

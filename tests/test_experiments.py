@@ -367,6 +367,7 @@ def test_tune_without_optuna_says_what_to_install(
         ("table9", {}, "experiment must be one of all, table2"),
         ("table2", {"datasets": ("mnist",)}, "--dataset must be one of"),
         ("table2", {"methods": ("svm",)}, "--method must be one of"),
+        ("table3", {"methods": ("gcn",)}, "--method must be one of chebyshev-3"),
         ("table2", {"runs": 0}, "--runs must be at least 1"),
     ],
 )

@@ -40,7 +40,11 @@ def _root(
         raise typer.Exit
 
 
-@app.command(cls=opt.GroupedCommand)
+@app.command(
+    cls=opt.GroupedCommand,
+    epilog="graphconv train cora\n"
+    "graphconv train --edges edges.csv --nodes nodes.csv --text title --report",
+)
 def train(
     data: opt.DataName = None,
     edges: opt.Edges = None,
@@ -95,12 +99,7 @@ def train(
     quiet: opt.Quiet = False,
     as_json: opt.AsJson = False,
 ) -> None:
-    r"""Train a model and label every node.
-
-    \b
-    graphconv train cora
-    graphconv train --edges edges.csv --nodes nodes.csv --text title --categorical venue
-    """
+    """Train a model and label every node."""
     from graphconv.data_source import DataRequest
     from graphconv.settings import Settings
     from graphconv.workflow import ModelRequest, run_training
@@ -121,7 +120,7 @@ def train(
     run_training(request, wanted, output, screen, resume, checkpoint_seconds, report)
 
 
-@app.command(cls=opt.GroupedCommand)
+@app.command(cls=opt.GroupedCommand, short_help="Label nodes with a trained model.")
 def predict(
     folder: opt.ModelFolder,
     data: opt.DataName = None,
@@ -165,7 +164,7 @@ def embed(
     run_embedding(folder, request, output, screen)
 
 
-@app.command(cls=opt.GroupedCommand)
+@app.command(cls=opt.GroupedCommand, short_help="Say why a node has its label.")
 def explain(
     folder: opt.ModelFolder,
     node: opt.NodeId,
@@ -192,7 +191,7 @@ def explain(
     run_explanation(folder, node, request, screen, label=class_name, n=n, output=output)
 
 
-@app.command(cls=opt.GroupedCommand)
+@app.command(cls=opt.GroupedCommand, short_help="List the nodes to label next.")
 def suggest(
     folder: opt.ModelFolder,
     data: opt.DataName = None,
@@ -217,7 +216,12 @@ def suggest(
     run_suggestion(folder, request, n, screen, output)
 
 
-@app.command(cls=opt.GroupedCommand)
+@app.command(
+    cls=opt.GroupedCommand,
+    short_help="Find out which method to use on your data.",
+    epilog="graphconv compare --edges edges.csv --nodes nodes.csv --text title\n"
+    "graphconv compare cora --split random --methods gcn,sgc",
+)
 def compare(
     data: opt.DataName = None,
     edges: opt.Edges = None,
@@ -250,9 +254,6 @@ def compare(
 
     GCNs with each propagation rule and the baselines run on the same splits. After an
     interruption the same command goes on from there.
-
-    Examples: graphconv compare --edges edges.csv --nodes nodes.csv --text title; graphconv compare
-    cora --split random --methods gcn,sgc
     """
     from graphconv.compare import run_comparison
     from graphconv.data_source import DataRequest
@@ -263,7 +264,7 @@ def compare(
     run_comparison(request, methods, splits, seed, output, screen)
 
 
-@app.command(cls=opt.GroupedCommand)
+@app.command(cls=opt.GroupedCommand, short_help="Write a page about a trained model.")
 def report(
     folder: opt.ModelFolder,
     output: opt.ReportFile = None,
@@ -320,7 +321,11 @@ def demo(
     screen.note("next: graphconv train --edges edges.csv --nodes nodes.csv   (your own data)")
 
 
-@app.command(cls=opt.GroupedCommand)
+@app.command(
+    cls=opt.GroupedCommand,
+    short_help="Rerun the paper, or a part of it.",
+    epilog="graphconv reproduce all\ngraphconv reproduce table3 --dataset cora --runs 10",
+)
 def reproduce(
     experiment: reproduce_opt.Experiment,
     dataset: reproduce_opt.Datasets = None,
@@ -333,10 +338,7 @@ def reproduce(
     quiet: opt.Quiet = False,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Rerun the paper, or a part of it; after an interruption, go on from there.
-
-    Examples: graphconv reproduce all; graphconv reproduce table3 --dataset cora --runs 10
-    """
+    """Rerun the paper, or a part of it; after an interruption, go on from there."""
     from graphconv.experiments.command import reproduce as run
     from graphconv.experiments.section import Request
 

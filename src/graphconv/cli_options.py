@@ -28,6 +28,13 @@ class GroupedCommand(TyperCommand):
             with formatter.section(name):
                 formatter.write_dl(records)
 
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """The epilog's lines are examples; click would fill them up to one paragraph."""
+        if self.epilog:
+            with formatter.section("Examples"):
+                for line in self.epilog.splitlines():
+                    formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
 
 def _option(panel: str, names: str, metavar: str | None, help: str) -> Any:
     return typer.Option(*names.split(), metavar=metavar, help=help, rich_help_panel=panel)

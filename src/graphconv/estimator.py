@@ -59,9 +59,9 @@ class GCNClassifier(  # type: ignore[call-arg]
     scaling : str, optional
     learning_rate : float, optional
     weight_decay : float, optional
-    weight_decay_layers : {"first", "all"}, optional
+    weight_decay_layers : "first" or "all", optional
     max_epochs : int, optional
-    early_stopping : {"best", "window", "none"}, optional
+    early_stopping : "best", "window" or "none", optional
     patience : int, optional
     class_weight : "balanced" or dict, optional
     batch_size : int, optional
