@@ -2,9 +2,9 @@
 
 python -m scripts.measure_auto [GRAPHS]    graphs of each kind, 4 by default; about 1 minute each
 
-The best single setting of a kind is the one of a grid of 36 with the highest mean test accuracy over
-its graphs: nobody can know it beforehand, and it owes something to luck. Finished graphs are kept in
-runs/auto.jsonl and not measured again.
+The best single setting of a kind is the one of a grid of 36 with the highest mean test accuracy
+over its graphs: nobody can know it beforehand, and it owes something to luck. Finished graphs are
+kept in runs/auto.jsonl and not measured again.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.generated_graphs import KINDS, generate, split
 
 from graphconv.fitting import fit_gcn
 from graphconv.graph import Graph
 from graphconv.predictions import accuracy
-from tests.generated_graphs import KINDS, generate, split
 
 LOG = Path("runs/auto.jsonl")
 FIRST_SEED = 20  # lower ones were used to design the search
