@@ -71,7 +71,7 @@ def test_suggest_prints_and_writes_a_table(run):
     done = run("suggest", "model", "-n", 5, "-o", "next.csv")
     assert done.out.splitlines()[0] == "Nodes to label next, the most instructive first"
     lines = Path("next.csv").read_text().splitlines()
-    assert lines[0] == "rank,id,label,confidence,gain"
+    assert lines[0] == "rank,id,label_now,confidence,gain"
     assert len(lines) == 6
     listed = run("suggest", "model", *TABLES, "-n", 5, "--json").json
     assert listed["output"] is None

@@ -147,7 +147,7 @@ def run_suggestion(
     columns = {
         "rank": range(1, n + 1),
         "id": [one.node for one in chosen],
-        "label": [one.label for one in chosen],
+        "label_now": [one.label for one in chosen],
         "confidence": [one.confidence for one in chosen],
         "gain": [one.gain for one in chosen],
     }
@@ -158,7 +158,7 @@ def run_suggestion(
         [
             str(one["rank"]),
             str(one["id"]),
-            str(one["label"]),
+            str(one["label_now"]),
             f"{one['confidence']:.3f}",
             f"{100 * one['gain']:.2f}",
         ]
