@@ -113,7 +113,9 @@ def test_presets_are_what_the_issue_says():
     assert (PAPER.early_stopping, PAPER.scaling) == ("window", "row")
     assert (PAPER.dropout, PAPER.learning_rate, PAPER.weight_decay) == (0.5, 0.01, 5e-4)
     assert (PAPER.propagation, PAPER.bias) == ("renormalised", False)
-    assert replace(PAPER, hidden=(64,), dropout=0.1, weight_decay=1e-5) == PAPER_NELL
+    nell = {"hidden": (64,), "dropout": 0.1, "weight_decay": 1e-5}
+    departures = {"scaling": "l2", "early_stopping": "best", "patience": 50}
+    assert replace(PAPER, **nell, **departures) == PAPER_NELL
 
 
 @pytest.mark.parametrize(
