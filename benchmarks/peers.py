@@ -25,7 +25,7 @@ from graphconv.scaling import fit_scaler
 from graphconv.settings import resolve_settings
 from graphconv.training import LabelledBatch, train
 
-LEARNING_RATE, WEIGHT_DECAY, DROPOUT, N_EPOCHS = 0.01, 5e-4, 0.5, 200
+N_EPOCHS = 200
 
 
 class Peer(ABC):
@@ -109,8 +109,8 @@ class TorchPeer(Peer):
         torch.manual_seed(self.seed)
         penalised, others = self.build()
         self.optimiser = torch.optim.Adam(
-            [{"params": penalised, "weight_decay": WEIGHT_DECAY}, {"params": others}],
-            lr=LEARNING_RATE,
+            [{"params": penalised, "weight_decay": self.settings.weight_decay}, {"params": others}],
+            lr=self.settings.learning_rate,
         )
 
     def run(self, n_epochs: int) -> list[float]:
@@ -144,7 +144,7 @@ class PlainTorch(TorchPeer):
     )
 
     def prepare(self) -> None:
-        features = _row_normalised(self.graph)
+        features = _scaled(self)
         self.adjacency = _csr(_renormalised(self.graph))
         self.features = _csr(features)
         self.transposed, self.order = _transposed(features)
@@ -158,10 +158,10 @@ class PlainTorch(TorchPeer):
         return [self.first], [self.second]
 
     def forward(self, training: bool) -> Tensor:
-        values = F.dropout(self.features.values(), DROPOUT, training)
+        values = F.dropout(self.features.values(), self.settings.dropout, training)
         hidden = _FeatureProduct.apply(values, self.first, self)
         hidden = F.relu(_SymmetricProduct.apply(hidden, self.adjacency))
-        hidden = F.dropout(hidden, DROPOUT, training) @ self.second
+        hidden = F.dropout(hidden, self.settings.dropout, training) @ self.second
         return _SymmetricProduct.apply(hidden, self.adjacency)
 
 
@@ -195,7 +195,7 @@ class PygDense(TorchPeer):
     what = "GCNConv with cached normalisation and dense features, as in its examples"
 
     def prepare(self) -> None:
-        self.features: Any = torch.from_numpy(_row_normalised(self.graph).toarray())
+        self.features: Any = torch.from_numpy(_scaled(self).toarray())
         rows, columns = self.graph.adjacency.nonzero()
         self.edges: Any = torch.from_numpy(np.stack([rows, columns]).astype(np.int64))
 
@@ -208,9 +208,9 @@ class PygDense(TorchPeer):
         return list(self.first.parameters()), list(self.second.parameters())
 
     def forward(self, training: bool) -> Tensor:
-        hidden = F.dropout(self.features, DROPOUT, training)
+        hidden = F.dropout(self.features, self.settings.dropout, training)
         hidden = F.relu(self.first(hidden, self.edges))
-        logits: Tensor = self.second(F.dropout(hidden, DROPOUT, training), self.edges)
+        logits: Tensor = self.second(F.dropout(hidden, self.settings.dropout, training), self.edges)
         return logits
 
 
@@ -222,7 +222,7 @@ class PygSparse(PygDense):
     )
 
     def prepare(self) -> None:
-        features = _row_normalised(self.graph)
+        features = _scaled(self)
         self.features = _csr(features)
         self.transposed, order = _transposed(features)
         self.transposed = _with_values(self.transposed, self.features.values()[order])
@@ -240,7 +240,7 @@ class PygSparse(PygDense):
         weight = self.first.lin.weight
         projected = _ConstantProduct.apply(weight, self.features, self.transposed)
         hidden = F.relu(self.first.propagate(self.edges, x=projected, edge_weight=None))
-        logits: Tensor = self.second(F.dropout(hidden, DROPOUT, training), self.edges)
+        logits: Tensor = self.second(F.dropout(hidden, self.settings.dropout, training), self.edges)
         return logits
 
 
@@ -261,7 +261,7 @@ class ScikitNetwork(Peer):
 
     def __init__(self, graph: Graph, preset: str, seed: int) -> None:
         super().__init__(graph, preset, seed)
-        self.features = _row_normalised(graph)
+        self.features = _scaled(self)
         self.adjacency = sp.csr_matrix(graph.adjacency, dtype=float)
         self.known = np.full(graph.n_nodes, -1)
         self.known[graph.train_index] = graph.labels[graph.train_index]
@@ -273,7 +273,7 @@ class ScikitNetwork(Peer):
             [*self.settings.hidden, self.graph.n_classes],
             "Conv",
             ["ReLu", "Softmax"],
-            learning_rate=LEARNING_RATE,
+            learning_rate=self.settings.learning_rate,
             early_stopping=False,
         )
         model.fit(
@@ -326,11 +326,9 @@ def _accuracy(graph: Graph, predicted: Any) -> float:
     return 100 * float((predicted == graph.labels)[graph.test_index].mean())
 
 
-def _row_normalised(graph: Graph) -> sp.csr_matrix:
-    features = sp.csr_matrix(graph.features, dtype=np.float32)
-    totals = np.asarray(features.sum(axis=1)).ravel()
-    inverse = np.divide(1, totals, out=np.zeros_like(totals), where=totals > 0)
-    return sp.csr_matrix(sp.diags(inverse) @ features, dtype=np.float32)
+def _scaled(peer: Peer) -> sp.csr_matrix:
+    scaler = fit_scaler(peer.graph.features, peer.settings.scaling)
+    return sp.csr_matrix(scaler.transform(peer.graph.features), dtype=np.float32)
 
 
 def _renormalised(graph: Graph) -> sp.csr_matrix:

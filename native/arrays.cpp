@@ -53,17 +53,17 @@ public:
         return {};
     }
     void add(nb::object memory, std::int64_t n_bytes) {
-        if (n_bytes > kLimit) return;
         pieces_.push_back({std::move(memory), n_bytes});
         total_ += n_bytes;
-        while (total_ > kLimit) {
-            total_ -= pieces_.front().n_bytes;
-            pieces_.erase(pieces_.begin());
-        }
+    }
+    // Forgets the oldest pieces until no more than that is kept.
+    void trim(std::int64_t n_bytes) {
+        std::size_t n_gone = 0;
+        for (; total_ > n_bytes; ++n_gone) total_ -= pieces_[n_gone].n_bytes;
+        pieces_.erase(pieces_.begin(), pieces_.begin() + std::ptrdiff_t(n_gone));
     }
 
 private:
-    static constexpr std::int64_t kLimit = std::int64_t(1) << 27;
     struct Piece {
         nb::object memory;
         std::int64_t n_bytes;
@@ -74,6 +74,12 @@ private:
 
 [[noreturn]] void fail(nb::exception_type type, const std::string& message) {
     throw nb::builtin_exception(type, message.c_str());
+}
+
+// Never destroyed: what it holds would be, after the interpreter is gone.
+Recycled& recycled() {
+    static Recycled& only = *new Recycled;
+    return only;
 }
 
 nb::object new_array(const nb::object& shape, std::int64_t n_elements, Kind kind) {
@@ -90,12 +96,11 @@ nb::object new_array(const nb::object& shape, std::int64_t n_elements, Kind kind
     if (n_elements * itemsize < kLargeBytes) return call(empty, {shape.ptr(), type});
     // numpy aligns to 16 bytes, so that a row of 64 takes two cache lines. A large matrix is mostly
     // gathered row by row from far memory: there it pays to begin at a line.
-    static Recycled& recycled = *new Recycled;
     const std::int64_t n_bytes = n_elements * itemsize + 63;
-    nb::object raw = recycled.find(n_bytes);
+    nb::object raw = recycled().find(n_bytes);
     if (!raw.is_valid()) {
         raw = call(empty, {nb::int_(n_bytes).ptr(), bytes});
-        recycled.add(raw, n_bytes);
+        recycled().add(raw, n_bytes);
     }
     const Array memory(raw, "memory");
     const auto address = reinterpret_cast<std::uintptr_t>(memory.data<char>());
@@ -165,6 +170,8 @@ void Array::require_vector(std::int64_t expected, const char* of) const {
 nb::object new_matrix(std::int64_t n_rows, std::int64_t n_columns, Kind kind) {
     return new_array(nb::make_tuple(n_rows, n_columns), n_rows * n_columns, kind);
 }
+
+void trim_memory(std::int64_t n_bytes) { recycled().trim(n_bytes); }
 
 nb::object new_like(const Array& other) {
     nb::object shape = nb::steal(PyTuple_New(other.n_dimensions()));

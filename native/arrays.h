@@ -52,6 +52,9 @@ private:
 // A new numpy array of shape (n_rows, n_columns), contents not set.
 nb::object new_matrix(std::int64_t n_rows, std::int64_t n_columns, Kind kind);
 
+// Lets go of the memory of earlier results but for so much of it.
+void trim_memory(std::int64_t n_bytes);
+
 // A new numpy array of the shape and kind of another, contents not set.
 nb::object new_like(const Array& other);
 

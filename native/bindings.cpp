@@ -464,6 +464,7 @@ NB_MODULE(_native, m) {
     m.def("sample_rows", graphconv::sample, any("begin"), any("end"), any("offsets"),
           any("row_ids"), any("indices"), any("values"), any("fanout"), nb::arg("key"),
           any("columns"), any("chosen"));
+    m.def("trim_memory", graphconv::trim_memory);
     m.def("set_threads", [](int n) {
         if (n < 1 || n > 1024) throw nb::value_error("the number of threads must be in 1 .. 1024");
         graphconv::set_threads(n);

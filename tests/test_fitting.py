@@ -1,5 +1,7 @@
 """Tests of graphconv.fitting: from a Graph to a fitted model, and the checks at that door."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from tests.generated_graphs import KINDS, generate, split
 
 from graphconv import kernels
 from graphconv.batching import make_batch
+from graphconv.datasets import load_dataset
 from graphconv.fitting import Watch, build_model, check_trainable, fit_gcn
 from graphconv.graph import Graph
 from graphconv.propagation import RULES, largest_eigenvalue
@@ -253,3 +256,14 @@ def test_edgeless_graph_works_as_a_perceptron():
     with_rule = fit_gcn(edgeless, overrides=QUICK).probabilities()
     perceptron = fit_gcn(edgeless, overrides={**QUICK, "propagation": "none"}).probabilities()
     np.testing.assert_allclose(with_rule, perceptron, rtol=1e-4, atol=1e-6)
+
+
+def test_a_batch_is_made_once_for_a_graph_and_not_copied():
+    graph = load_dataset("karate")
+    fitted = fit_gcn(graph, overrides={"max_epochs": 2})
+    first = fitted.probabilities()
+    assert fitted._batch(graph) is fitted._batch(graph)
+    np.testing.assert_array_equal(fitted.probabilities(), first)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert len(again._batches) == 0
+    np.testing.assert_array_equal(again.probabilities(), first)

@@ -31,6 +31,8 @@ class Counted(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         kernel = getattr(reference, name)
+        if name == "trim_memory":
+            return kernel
 
         def counted(*arguments: Any, **options: Any) -> Any:
             self.calls[name] += 1

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,8 @@ from graphconv.stored_graph import release
 from graphconv.training import single_torch_thread
 
 FloatMatrix = npt.NDArray[np.float32]
+# Batches of more numbers than this are not kept for the next prediction.
+MOST_KEPT = 10_000_000
 # Rows whose logits become probabilities at a time.
 BLOCK_ROWS = 1 << 16
 # Below this nobody needs to ask how much memory there is.
@@ -61,6 +64,17 @@ class FittedGCN:
     history: dict[str, list[float]] = field(default_factory=dict)
     choice: str = ""
     calibration: Calibration = field(default_factory=Calibration)
+    # Scaling features and laying out a batch takes longer than predicting from it.
+    _batches: WeakKeyDictionary[Graph, Batch] = field(
+        default_factory=WeakKeyDictionary, init=False, repr=False
+    )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Batches are kept by the identity of their graph: a copy begins without.
+        return {name: value for name, value in self.__dict__.items() if name != "_batches"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _batches=WeakKeyDictionary())
 
     @property
     def self_loop_weight(self) -> float:
@@ -98,10 +112,15 @@ class FittedGCN:
         The batch's features are taken as they are: they must have been through the scaler.
         """
         with torch.no_grad(), single_torch_thread():
-            return cast(FloatMatrix, self._shares(self.model(batch)).numpy())
+            shares = self._shares(self.model(batch))
+        self.model.propagation.kernels.trim_memory()
+        return cast(FloatMatrix, shares.numpy())
 
     def _shares(self, logits: Tensor) -> Tensor:
-        return logits.sigmoid() if self.graph.is_multilabel else logits.softmax(dim=2)
+        if self.graph.is_multilabel:
+            return logits.sigmoid()
+        # Classes first: over a short last axis torch takes as long as for all the rest of the model.
+        return logits.movedim(2, 0).contiguous().softmax(dim=0).movedim(0, 2).contiguous()
 
     def ensemble_probabilities(self, graph: Graph | None = None) -> FloatMatrix:
         """What predictions show: the replicas' mean, calibrated, shape (n_nodes, n_classes)."""
@@ -148,8 +167,18 @@ class FittedGCN:
             )
 
     def _batch(self, graph: Graph, nodes: IntArray | None = None) -> Batch:
+        if nodes is None and graph in self._batches:
+            return self._batches[graph]
         features = scaled_features(graph, self.scaler)
-        return make_batch(graph, nodes, n_hops=self.model.n_hops, features=features)
+        batch = make_batch(graph, nodes, n_hops=self.model.n_hops, features=features)
+        if nodes is None and graph.adjacency.nnz + n_numbers(features) < MOST_KEPT:
+            self._batches[graph] = batch
+        return batch
+
+
+def n_numbers(features: Any) -> int:
+    """How many numbers features hold; of sparse ones, those that are not zero."""
+    return 0 if features is None else int(getattr(features, "nnz", features.size))
 
 
 def _pieces(array: FloatMatrix) -> Iterator[FloatMatrix]:

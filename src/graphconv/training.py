@@ -146,6 +146,7 @@ def train(
                 on_epoch(Progress(epoch + 1, max_epochs, running, figures))
             if on_checkpoint is not None:
                 on_checkpoint(lambda: _checkpoint(model, optimiser, state))
+    model.propagation.kernels.trim_memory()
     state.stopped_at[state.stopped_at == 0] = len(state.epochs)
     _load_kept(model, state)
     return state

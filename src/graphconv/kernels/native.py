@@ -19,6 +19,7 @@ from graphconv import _native
 from graphconv.kernels import Csr, Dropout, RowSample, row_bounds, row_scale
 
 Array = npt.NDArray[Any]
+_KEPT_BYTES = 1 << 27
 
 
 def propagate(
@@ -143,6 +144,11 @@ def sample_rows(
         begin, end, offsets[:-1], rows, indices, values, fanout or 0, key, columns, chosen
     )
     return RowSample(offsets, columns, chosen, row_scale(begin, end, fanout))
+
+
+def trim_memory() -> None:
+    """Let go of the memory of earlier results, but for what small graphs use again and again."""
+    _native.trim_memory(_KEPT_BYTES)
 
 
 def set_threads(n: int) -> None:

@@ -281,6 +281,10 @@ def _floyd(key: int, rows: Array, lengths: Array, fanout: int) -> Array:
     return chosen
 
 
+def trim_memory() -> None:
+    """Let go of memory; nothing is kept here."""
+
+
 def kept(key: int, threshold: int, row_ids: Array, elements: Array) -> Array:
     """Which (row id, element number) pairs survive; the two arrays broadcast.
 
