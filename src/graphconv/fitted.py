@@ -119,7 +119,7 @@ class FittedGCN:
     def _shares(self, logits: Tensor) -> Tensor:
         if self.graph.is_multilabel:
             return logits.sigmoid()
-        # Classes first: over a short last axis torch takes as long as for all the rest of the model.
+        # Classes first: over a short last axis torch takes as long as the rest of the model.
         return logits.movedim(2, 0).contiguous().softmax(dim=0).movedim(0, 2).contiguous()
 
     def ensemble_probabilities(self, graph: Graph | None = None) -> FloatMatrix:
