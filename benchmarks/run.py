@@ -53,6 +53,7 @@ def main() -> None:
         print(f"{name} ...", flush=True)
         results[name] = measure(options.quick)
         results["machine"] = describe_machine()
+        results["date"] = time.strftime("%Y-%m-%d", time.gmtime())
         with replacing_file(path) as temporary:
             temporary.write_text(json_text(results, indent=1), encoding="utf-8")
         print(f"{name}: {time.perf_counter() - begin:.0f} s", flush=True)

@@ -74,8 +74,8 @@ def side_by_side(part: dict[str, Any]) -> str:
     missing = "\n".join(f"- {name} is not here: {why}." for name, why in part["missing"].items())
     return f"""## An epoch, side by side
 
-Milliseconds of a training epoch with its validation pass: the paper's settings (hidden 16, on NELL
-64; dropout 0.5; L2 on the first layer), public splits. The libraries take turns in one process; the
+Milliseconds of a training epoch with its validation pass: the paper's settings (hidden 16 and dropout
+0.5, on NELL 64 and 0.1; L2 on the first layer), public splits. The libraries take turns in one process; the
 figures are medians.
 
 {table(["milliseconds", *header], times)}
@@ -297,7 +297,7 @@ def main() -> None:
     parts = [
         "<!-- Made by `make performance` from performance.json: do not edit. -->",
         "# Performance",
-        f"Measured by `make bench`. {machine_text(results)} The machine is shared with others, so "
+        f"By `make bench`. {machine_text(results)} The machine is shared with others, so "
         "figures vary by some tens of percent; ratios come from runs that take turns.",
         side_by_side(results["side_by_side"]),
         whole_runs(results),
