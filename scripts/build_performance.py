@@ -74,9 +74,9 @@ def side_by_side(part: dict[str, Any]) -> str:
     missing = "\n".join(f"- {name} is not here: {why}." for name, why in part["missing"].items())
     return f"""## An epoch, side by side
 
-Milliseconds of a training epoch with its validation pass: the paper's settings (hidden 16 and dropout
-0.5, on NELL 64 and 0.1; L2 on the first layer), public splits. The libraries take turns in one process; the
-figures are medians.
+Milliseconds of a training epoch with its validation pass: the paper's settings (hidden 16 and
+dropout 0.5, on NELL 64 and 0.1; L2 on the first layer), public splits. The libraries take turns in
+one process; the figures are medians.
 
 {table(["milliseconds", *header], times)}
 
@@ -284,7 +284,7 @@ def draw(part: dict[str, Any], path: Path) -> None:
     axes.set_xticks(range(len(data)), [NAMES[name] for name in data])
     axes.set_ylabel("milliseconds an epoch (log scale)")
     axes.set_title("A training epoch with its validation pass")
-    axes.legend()
+    figure.legend(loc="outside lower center", ncols=len(peers))
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
 
