@@ -141,8 +141,10 @@ class Comparison:
             [
                 result.method,
                 f"{result.mean:.1f}",
-                "best" if result is self.best else f"{-result.lead:+.1f}",
-                "" if math.isnan(result.low) else f"{-result.high:+.1f} to {-result.low:+.1f}",
+                "best" if result is self.best else _signed(-result.lead),
+                ""
+                if math.isnan(result.low)
+                else f"{_signed(-result.high)} to {_signed(-result.low)}",
                 seconds_text(result.seconds),
             ]
             for result in self.results
@@ -212,3 +214,8 @@ def _half_width(difference: FloatArray, test_ratio: float) -> float:
         return math.nan
     variance = (1 / n_splits + test_ratio) * float(difference.var(ddof=1))
     return float(stdtrit(n_splits - 1, 0.975)) * math.sqrt(variance)
+
+
+def _signed(points: float) -> str:
+    # Adding 0 makes a zero of -0.0, which would read as a loss.
+    return f"{round(points, 1) + 0.0:+.1f}"
