@@ -5,7 +5,6 @@ Nothing heavy is imported before a command needs it, so that `graphconv --help` 
 
 from __future__ import annotations
 
-import errno
 import gc
 import io
 import sys
@@ -13,11 +12,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import typer.exceptions
 
 from graphconv import __version__, scale_commands
 from graphconv import cli_options as opt
-from graphconv.console import Screen, TrainingStoppedError, one_line, show_warnings_as_lines
+from graphconv import cli_values as values
+from graphconv.command_errors import exit_code
+from graphconv.console import Screen, show_warnings_as_lines
 from graphconv.experiments import options as reproduce_opt
 
 app = typer.Typer(
@@ -109,12 +109,12 @@ def train(
     request = DataRequest(data, edges, nodes, tables, split, data_dir)
     given = locals()
     settings = {name: given[name] for name in Settings.__dataclass_fields__}
-    settings["self_loop_weight"] = _number_or(self_loop_weight, "learn", "--self-loop-weight")
-    settings["lambda_max"] = _number_or(lambda_max, "true", "--lambda-max")
-    settings["hidden"] = _numbers(hidden, int, "--hidden")
-    settings["dropout"] = _rates(dropout)
-    settings["class_weight"] = _class_weight(class_weight)
-    settings["fanout"] = fanout if fanout in (None, "all") else _fanout(fanout)
+    settings["self_loop_weight"] = values.number_or(self_loop_weight, "learn", "--self-loop-weight")
+    settings["lambda_max"] = values.number_or(lambda_max, "true", "--lambda-max")
+    settings["hidden"] = values.widths(hidden)
+    settings["dropout"] = values.rates(dropout)
+    settings["class_weight"] = values.class_weight(class_weight)
+    settings["fanout"] = values.fanout(fanout)
     chosen = {name: value for name, value in settings.items() if value is not None}
     wanted = ModelRequest(model, preset, chosen, seed, runs, kernels, calibrate, auto)
     run_training(request, wanted, output, screen, resume, checkpoint_seconds, report)
@@ -370,50 +370,6 @@ def _table_options(given: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _number_or(text: str | None, word: str, option: str) -> float | str | None:
-    if text is None or text == word:
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{option} must be a number or '{word}', got {text!r}") from None
-
-
-def _numbers(text: str | None, kind: type, option: str) -> tuple[Any, ...] | None:
-    if text is None:
-        return None
-    try:
-        values = tuple(kind(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(f"{option} must be numbers separated by commas, got {text!r}") from None
-    return () if values == (0,) and kind is int else values
-
-
-def _rates(text: str | None) -> float | tuple[float, ...] | None:
-    values = _numbers(text, float, "--dropout")
-    return values[0] if values is not None and len(values) == 1 else values
-
-
-def _fanout(text: str) -> int | tuple[int, ...]:
-    try:
-        numbers = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(f"--fanout must be all, or numbers such as 10,10, got {text!r}") from None
-    return numbers[0] if len(numbers) == 1 else numbers
-
-
-def _class_weight(text: str | None) -> str | dict[str, float] | None:
-    if text is None or text == "balanced":
-        return text
-    try:
-        pairs = [part.rsplit("=", 1) for part in text.split(",")]
-        return {name: float(weight) for name, weight in pairs}
-    except ValueError:
-        raise ValueError(
-            f"--class-weight must be 'balanced' or NAME=WEIGHT,..., got {text!r}"
-        ) from None
-
-
 def _count(number: int | None) -> str:
     return "-" if number is None else f"{number:,}"
 
@@ -432,48 +388,7 @@ def main() -> None:
 
 
 def _run() -> int:
-    try:
-        code = app(prog_name="graphconv", standalone_mode=False)
-    except typer.exceptions.TyperException as error:
-        return _usage_error(error)
-    except TrainingStoppedError as stop:
-        print(f"graphconv: interrupted; {stop}", file=sys.stderr)
-        return 130
-    except OSError as error:
-        return _fail(_os_error(error))
-    except (ValueError, TypeError) as error:
-        return _fail(str(error) or type(error).__name__)
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
-            raise
-        return _fail("this needs more memory than there is")
-    if code == 130:
-        print("graphconv: interrupted", file=sys.stderr)
-    return code if isinstance(code, int) else 0
-
-
-def _usage_error(error: typer.exceptions.TyperException) -> int:
-    """One line; but who gives no command at all gets the help."""
-    if len(sys.argv) < 2:
-        print(error.format_message(), file=sys.stderr)
-        return 2
-    message = error.format_message()
-    # Typer's own messages are sentences; ours go on after "graphconv: ".
-    return _fail(message[:1].lower() + message[1:].rstrip("."))
-
-
-def _os_error(error: OSError) -> str:
-    if error.errno is None:
-        return str(error)
-    reason = error.strerror or "can't be used"
-    if error.errno == errno.ENOSPC:
-        reason = "the disk is full"
-    return reason if error.filename is None else f"{error.filename}: {reason}"
-
-
-def _fail(text: str) -> int:
-    print(f"graphconv: {one_line(text)}", file=sys.stderr)
-    return 2
+    return exit_code(app)
 
 
 if __name__ == "__main__":
