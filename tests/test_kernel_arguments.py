@@ -88,7 +88,7 @@ LOGITS, LABELS, SHARES = np.ones((4, 2, 4), np.float32), np.zeros(4, np.int64), 
         ("feature_product", (ROWS, WEIGHT, Dropout((1,), 65537)), ValueError, "got 65537"),
         (
             "feature_product",
-            (ROWS, WEIGHT, Dropout((1,), 0.5)),  # type: ignore[arg-type]
+            (ROWS, WEIGHT, Dropout((1,), 0.5)),
             TypeError,
             "dropout.threshold must be an integer",
         ),

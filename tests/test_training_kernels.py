@@ -181,7 +181,7 @@ def test_adam_gives_the_bits_of_the_reference() -> None:
     results = []
     for name in ("native", "reference"):
         parameter, gradient, mean, square = (array.copy() for array in arrays)
-        kernels.select(name).adam(parameter, gradient, mean, square, 2, 0.01, 5e-4)  # type: ignore[arg-type]
+        kernels.select(name).adam(parameter, gradient, mean, square, 2, 0.01, 5e-4)
         results.append((parameter, mean, square))
     for got, want in zip(*results, strict=True):
         assert (got == want).all()

@@ -36,12 +36,13 @@ class GroupedCommand(TyperCommand):
                     formatter.write(f"{'':{formatter.current_indent}}{line}\n")
 
 
-def _option(panel: str, names: str, metavar: str | None, help: str) -> Any:
+def option(panel: str, names: str, metavar: str | None, help: str) -> Any:
+    """An option that the help lists in a panel; names are separated by blanks."""
     return typer.Option(*names.split(), metavar=metavar, help=help, rich_help_panel=panel)
 
 
 _data, _table, _model, _training, _output = (
-    partial(_option, panel) for panel in ("Data", "Table", "Model", "Training", "Output")
+    partial(option, panel) for panel in ("Data", "Table", "Model", "Training", "Output")
 )
 _FLAG = None  # the metavar of an option without a value
 

@@ -33,7 +33,8 @@ from graphconv.settings import Settings
 from graphconv.suggest import Suggestion, suggest
 
 
-# scikit-learn's wrapping of transform's output would make its X obligatory.
+# scikit-learn's wrapping of transform's output would make its X obligatory. It takes the keyword in
+# an __init_subclass__ that mypy, for which the base classes are Any, can't see.
 class GCNClassifier(  # type: ignore[call-arg]
     ClassifierMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
 ):

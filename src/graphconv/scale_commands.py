@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from graphconv import cli_options as opt
-from graphconv.console import Screen
+from graphconv.option_groups import ScreenOptions, TableColumns, takes_groups
 
-
-def _option(panel: str, names: str, metavar: str | None, help: str) -> Any:
-    return typer.Option(*names.split(), metavar=metavar, help=help, rich_help_panel=panel)
-
+_option = opt.option
 
 Kind = Annotated[
     str, typer.Argument(help="random, power-law (R-MAT) or planted-partition.", metavar="KIND")
@@ -28,7 +25,9 @@ RowsPerFile = Annotated[
 ]
 
 
+@takes_groups()
 def generate(
+    *,
     kind: Kind,
     nodes: Annotated[int, _option("Graph", "--nodes", "N", "Number of nodes.")],
     edges: Annotated[int, _option("Graph", "--edges", "N", "Number of edges to draw.")],
@@ -48,8 +47,7 @@ def generate(
     output: NewFolder = Path("generated"),
     format: TableFormat = "parquet",
     rows_per_file: RowsPerFile = 1 << 24,
-    quiet: opt.Quiet = False,
-    as_json: opt.AsJson = False,
+    screen: ScreenOptions,
 ) -> None:
     r"""Write tables of a generated graph of any size, to try things with.
 
@@ -59,7 +57,6 @@ def generate(
     from graphconv.files import check_writable
     from graphconv.generation import GraphRecipe, write_generated
 
-    screen = Screen(quiet=quiet, as_json=as_json)
     recipe = GraphRecipe(
         kind, nodes, edges, features, classes, homophily, signal, labelled, ids, seed
     )
@@ -100,27 +97,17 @@ FeatureType = Annotated[
 GraphFolder = Annotated[Path, _option("Output", "--output -o", "DIR", "Folder of the graph.")]
 
 
+# Text and several labels of a node are encoded in memory, which a graph of any size may exceed.
+@takes_groups(without=("text", "label_separator"))
 def ingest(
+    *,
     edges: EdgeFiles,
     nodes: Files = None,
-    source: opt.Source = "source",
-    target: opt.Target = "target",
-    weight: opt.Weight = None,
-    relation: opt.Relation = None,
-    id: opt.Id = "id",
-    label: opt.Label = "label",
-    categorical: opt.Categorical = None,
-    ignore: opt.Ignore = None,
-    split_column: opt.SplitColumn = None,
-    directed: opt.Directed = False,
-    duplicates: opt.Duplicates = None,
-    self_loops: opt.SelfLoops = "keep",
-    closed_ids: opt.ClosedIds = False,
+    tables: TableColumns,
     output: GraphFolder = Path("graph"),
     memory: Memory = None,
     feature_type: FeatureType = "float32",
-    quiet: opt.Quiet = False,
-    as_json: opt.AsJson = False,
+    screen: ScreenOptions,
 ) -> None:
     r"""Make a graph folder of tables of any size, to train and predict on without loading it.
 
@@ -136,27 +123,11 @@ def ingest(
     from graphconv.memory import in_units, parse_bytes, peak_memory
     from graphconv.table_graph import TableOptions
 
-    screen = Screen(quiet=quiet, as_json=as_json)
-    options = TableOptions(
-        source=source,
-        target=target,
-        weight=weight,
-        relation=relation,
-        id=id,
-        label=label,
-        categorical=tuple(categorical or ()),
-        ignore=tuple(ignore or ()),
-        split=split_column,
-        directed=directed,
-        duplicates=duplicates,  # type: ignore[arg-type]  # TableOptions checks the word
-        self_loops=self_loops,  # type: ignore[arg-type]  # the same
-        closed_ids=closed_ids,
-    )
     request = IngestRequest(
         tuple(edges),
         tuple(nodes or ()),
         output,
-        options,
+        TableOptions(**tables.options()),
         None if memory is None else parse_bytes(memory),
         feature_type,
     )
@@ -179,18 +150,18 @@ def ingest(
     )
 
 
+@takes_groups()
 def verify(
+    *,
     folder: Annotated[
         Path, typer.Argument(help="Folder that 'graphconv ingest' wrote.", metavar="GRAPH_DIR")
     ],
-    quiet: opt.Quiet = False,
-    as_json: opt.AsJson = False,
+    screen: ScreenOptions,
 ) -> None:
     """Compare every file of a graph folder with its checksum."""
     from graphconv.memory import in_units
     from graphconv.stored_graph import verify_graph
 
-    screen = Screen(quiet=quiet, as_json=as_json)
     total = sum(file.stat().st_size for file in folder.glob("*")) if folder.is_dir() else None
     with screen.counting("verifying", total, "bytes") as advance:
         n_bytes = verify_graph(folder, advance)

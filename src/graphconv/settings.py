@@ -190,8 +190,9 @@ class Settings:
 
 
 def _is_number(value: object, least: float = -math.inf) -> bool:
-    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    return bool(is_number and math.isfinite(value) and value >= least)  # type: ignore[arg-type, operator]
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    return math.isfinite(value) and bool(value >= least)
 
 
 def _is_whole(value: object, least: int) -> bool:

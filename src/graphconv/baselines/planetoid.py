@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional
 
 from graphconv.baselines.planetoid_network import PlanetoidNetwork
 from graphconv.baselines.selection import BestOnValidation, labels_of
@@ -159,7 +159,7 @@ class PlanetoidTClassifier(TransductiveClassifier):
 
         def step(loss: torch.Tensor, *optimisers: torch.optim.Optimizer) -> None:
             network.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            torch.autograd.backward(loss)
             for optimiser in optimisers:
                 optimiser.step()
 
@@ -176,7 +176,9 @@ class PlanetoidTClassifier(TransductiveClassifier):
         for _ in range(self.max_epochs):
             network.train()
             penalty = network.feature_layer.weight.square().sum()
-            loss = F.cross_entropy(network(train), targets) + self.weight_decay / 2 * penalty
+            loss = (
+                functional.cross_entropy(network(train), targets) + self.weight_decay / 2 * penalty
+            )
             step(loss, on_classes, on_embedding)
             if rng.random() < self.graph_share:
                 step(self._context_loss(graph, links, rng), on_contexts)

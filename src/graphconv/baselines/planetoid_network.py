@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional
 
 from graphconv.batching import Batch, make_batch
 from graphconv.graph import Graph, IntArray
@@ -67,7 +67,7 @@ class PlanetoidNetwork(nn.Module):
         """Embedding of the batch's nodes, (n_rows, dimension)."""
         if self.embedding_layer is None:
             assert self.own_embedding is not None
-            return F.embedding(torch.from_numpy(batch.rows), self.own_embedding)
+            return functional.embedding(torch.from_numpy(batch.rows), self.own_embedding)
         return self.embedding_layer.forward_features(batch, 0, None)
 
     def forward(self, batch: Batch) -> Tensor:
@@ -107,9 +107,9 @@ class PlanetoidNetwork(nn.Module):
         distinct, place, n_pairs_of = np.unique(nodes, return_inverse=True, return_counts=True)
         pairs, n_times = np.unique(place * graph.n_nodes + contexts, return_counts=True)
         embedding = self.embed(make_batch(graph, distinct, n_hops=0))
-        own = F.embedding(torch.from_numpy(pairs // graph.n_nodes), embedding)
-        other = F.embedding(torch.from_numpy(pairs % graph.n_nodes), self.context)
-        right = torch.from_numpy(n_times) * F.logsigmoid((own * other).sum(dim=1))
-        scores = embedding @ F.embedding(torch.from_numpy(noise), self.context).T
-        wrong = torch.from_numpy(n_pairs_of)[:, None] * F.logsigmoid(-scores)
+        own = functional.embedding(torch.from_numpy(pairs // graph.n_nodes), embedding)
+        other = functional.embedding(torch.from_numpy(pairs % graph.n_nodes), self.context)
+        right = torch.from_numpy(n_times) * functional.logsigmoid((own * other).sum(dim=1))
+        scores = embedding @ functional.embedding(torch.from_numpy(noise), self.context).T
+        wrong = torch.from_numpy(n_pairs_of)[:, None] * functional.logsigmoid(-scores)
         return -(right.sum() + n_negatives / len(noise) * wrong.sum()) / len(nodes)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional
 
 
 class BestOnValidation:
@@ -38,7 +38,7 @@ class BestOnValidation:
             return False
         logits = make_logits()
         accuracy = float((logits.argmax(dim=1) == self.labels).float().mean())
-        score = (accuracy, -float(F.cross_entropy(logits, self.labels)))
+        score = (accuracy, -float(functional.cross_entropy(logits, self.labels)))
         if self.best is None or score > self.best:
             self.best, self.n_since = score, 0
             self.weights = copy.deepcopy(self.model.state_dict())

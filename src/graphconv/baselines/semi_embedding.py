@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional
 
 from graphconv.baselines.selection import BestOnValidation, labels_of
 from graphconv.baselines.transductive import (
@@ -144,13 +144,13 @@ class SemiEmbeddingClassifier(TransductiveClassifier):
         best = BestOnValidation(model, labels_of(graph.labels, watched), settings.patience)
         optimiser = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
         for epoch in range(settings.max_epochs):
-            loss = F.cross_entropy(model(train_batch, epoch)[:, 0], targets)
+            loss = functional.cross_entropy(model(train_batch, epoch)[:, 0], targets)
             weight = cast(Tensor, model.layers[0].weight)
             loss = loss + settings.weight_decay / 2 * weight.square().sum()
             if links.nnz and self.smoothness:
                 loss = loss + self.smoothness * self._embedding_loss(scaled, links, rng)
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            torch.autograd.backward(loss)
             optimiser.step()
             if best.check(lambda: model(watched_batch)[:, 0]):
                 break

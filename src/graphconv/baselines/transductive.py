@@ -6,6 +6,7 @@ where it can, how it labels another one. All else that the estimator contract as
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -30,7 +31,7 @@ FloatMatrix = npt.NDArray[np.floating[Any]]
 Self = TypeVar("Self", bound="TransductiveClassifier")
 
 
-class TransductiveClassifier(ClassifierMixin, BaseEstimator):
+class TransductiveClassifier(ClassifierMixin, BaseEstimator, ABC):
     """A node classifier that labels the graph it is trained on, and perhaps others.
 
     A subclass has the parameters n_neighbors, directed and random_state among its own.
@@ -103,9 +104,9 @@ class TransductiveClassifier(ClassifierMixin, BaseEstimator):
             return self.label_distributions_.copy()
         return self._label_graph(graph)[n_skipped:]
 
+    @abstractmethod
     def _fit_graph(self, graph: Graph, seed: int) -> FloatMatrix:
         """Learn, and return the class probabilities of all nodes, (n_nodes, n_classes)."""
-        raise NotImplementedError
 
     def _label_graph(self, graph: Graph) -> FloatMatrix:
         """Class probabilities of all nodes of another graph."""

@@ -107,7 +107,7 @@ def train_embeddings(graph: Graph, seeds: range, n_iterations: int) -> Evolution
             flat = logits[train].reshape(-1, graph.n_classes)
             loss = torch.nn.functional.cross_entropy(flat, wanted, reduction="sum") / len(train)
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            torch.autograd.backward(loss)
             optimiser.step()
     return Evolution(np.array(positions), np.array(accuracy))
 
