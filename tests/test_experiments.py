@@ -299,6 +299,18 @@ def test_timing_end_to_end(tmp_path: Path) -> None:
     assert (tmp_path / "runs.jsonl").read_bytes() == before
 
 
+def test_timing_has_a_series_for_every_device(tmp_path: Path) -> None:
+    # Any device but "cpu" itself is measured in plain torch: "cpu:0" stands for a graphics card.
+    wanted = request(tmp_path, runs=3, timing_edges=(1000, 2000), timing_devices=("cpu", "cpu:0"))
+    section = reproduce("timing", wanted)["sections"]["timing"]
+    assert [table["title"] for table in section["tables"]] == [
+        "Random graphs, our kernels, CPU",
+        "Random graphs, plain torch, cpu:0",
+    ]
+    assert [len(table["rows"]) for table in section["tables"]] == [2, 2]
+    assert not any("GPU" in note for note in section["notes"])
+
+
 def test_karate_end_to_end(tmp_path: Path) -> None:
     from PIL import Image
 

@@ -30,6 +30,8 @@ class Request:
         Cuts every training short: for tests.
     timing_edges : tuple of int, optional
         Sizes to measure instead of the paper's: for tests.
+    timing_devices : tuple of str, optional
+        Devices to measure instead of those there are: for tests.
     screen : Screen
     """
 
@@ -41,6 +43,7 @@ class Request:
     n_workers: int | None = None
     max_epochs: int | None = None
     timing_edges: tuple[int, ...] = ()
+    timing_devices: tuple[str, ...] = ()
     screen: Screen = field(default_factory=Screen)
 
     def datasets_of(self, all_of_them: tuple[str, ...]) -> tuple[str, ...]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import multiprocessing
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from time import perf_counter
+from dataclasses import dataclass
 
 import numpy as np
 
 from graphconv import kernels
-from graphconv.datasets import load_dataset
+from graphconv.experiments.epoch_timing import (
+    MOST_SECONDS,
+    N_HIDDEN,
+    OWN_KERNELS,
+    measure_epochs,
+)
 from graphconv.experiments.paper_figures import TIMING_EDGES
 from graphconv.experiments.runs import Record, RunLog, Series, record_of
 from graphconv.experiments.section import Figure, Request, Section, Table
@@ -24,10 +28,7 @@ EDGES = (
     100_000_000,
 )  # fmt: skip
 QUICK_LOOK = 1_000_000
-N_HIDDEN = 32
 N_EPOCHS = 100
-# Fewer epochs where a hundred would take longer than this.
-MOST_SECONDS = 120.0
 # The peak of measuring 4 million edges was 402 bytes an edge, of 1 million 432: the graph, and of
 # 32 numbers a node each the first layer's weights, its activations and the gradients of both.
 BYTES_PER_EDGE = 450
@@ -40,61 +41,26 @@ def bytes_needed(n_edges: int) -> float:
     return BYTES_AT_LEAST + BYTES_PER_EDGE * n_edges
 
 
-def measure_epochs(n_edges: int, n_epochs: int, memory: float) -> Record | None:
-    """Time epochs on a random graph, in a process of its own; None if memory runs out."""
-    _limit_memory(memory)
-    try:
-        return _measure(n_edges, n_epochs)
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, MemoryError) or "memory" in str(error):
-            return None
-        raise
+@dataclass(frozen=True)
+class Curve:
+    """What was measured on one device, small graphs first."""
+
+    title: str
+    records: tuple[Record, ...]
+    out_of_memory: int | None
+
+    @property
+    def edges(self) -> list[float]:
+        return [record["n_edges"] for record in self.records]
+
+    @property
+    def seconds(self) -> list[float]:
+        return [record["seconds"] for record in self.records]
 
 
-def _measure(n_edges: int, n_epochs: int) -> Record:
-    import torch
-
-    from graphconv.batching import make_batch
-    from graphconv.model import GCN
-    from graphconv.propagation import Propagation
-    from graphconv.training import single_torch_thread
-
-    graph = load_dataset(f"random:{n_edges // 2}")
-    propagation = Propagation("renormalised", kernels=kernels.select())
-    model = GCN(graph.n_nodes, 1, propagation, hidden=(N_HIDDEN,), dropout=0.0)
-    batch = make_batch(graph, n_hops=model.n_hops)
-    labels = torch.from_numpy(graph.labels.copy())
-
-    def epoch() -> float:
-        started = perf_counter()
-        logits = model(batch)[:, 0]
-        loss = torch.nn.functional.cross_entropy(logits, labels)
-        torch.autograd.backward(loss)
-        seconds = perf_counter() - started
-        model.zero_grad()
-        return seconds
-
-    with single_torch_thread():
-        epoch()  # the first touches all memory for the first time
-        once = epoch()
-        n_epochs = max(3, min(n_epochs, int(MOST_SECONDS / once)))
-        seconds = [epoch() for _ in range(n_epochs)]
-    return {"seconds": float(np.mean(seconds)), "epochs": n_epochs, "n_edges": graph.n_edges}
-
-
-def _limit_memory(memory: float) -> None:
-    """Let this process fail, rather than the machine, when it takes more than that."""
-    if sys.platform != "linux" or memory == float("inf"):
-        return
-    import resource
-
-    with open("/proc/self/statm") as file:
-        now = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (now + int(memory), resource.RLIM_INFINITY))
-
-
-def _series(n_edges: int, n_epochs: int) -> Series:
-    settings = {"n_hidden": N_HIDDEN, "n_epochs": n_epochs, "kernels": kernels.select().__name__}
+def _series(device: str, n_edges: int, n_epochs: int) -> Series:
+    code = kernels.select().__name__ if device == OWN_KERNELS else f"torch on {device}"
+    settings = {"n_hidden": N_HIDDEN, "n_epochs": n_epochs, "kernels": code}
     return Series(NAME, f"random:{n_edges // 2}", "epoch", _no_task, settings, (0,))
 
 
@@ -102,19 +68,22 @@ def _no_task(series: Series, graph: Graph) -> list[Record]:
     raise NotImplementedError("epochs are measured one graph after the other, not among the runs")
 
 
-def _measured(request: Request, log: RunLog, n_edges: int) -> Record | None:
+def _measured(request: Request, log: RunLog, device: str, n_edges: int) -> Record | None:
     """The record of a graph, from the log or measured now; None if it does not fit in memory."""
-    series = _series(n_edges, request.n_runs(N_EPOCHS))
+    series = _series(device, n_edges, request.n_runs(N_EPOCHS))
     known = log.records(series)
     if known:
         return known[0]
     memory = SPARE * available_memory()
     if bytes_needed(n_edges) > memory:
         return None
+    # A graphics card's driver reserves far more addresses than it uses: no limit there.
+    limit = memory if device == OWN_KERNELS else float("inf")
     context = multiprocessing.get_context("spawn")
     try:
         with ProcessPoolExecutor(1, mp_context=context) as pool:
-            run = pool.submit(measure_epochs, n_edges, series.settings["n_epochs"], memory).result()
+            n_epochs = series.settings["n_epochs"]
+            run = pool.submit(measure_epochs, device, n_edges, n_epochs, limit).result()
     except BrokenProcessPool:
         if bytes_needed(n_edges) < memory / 4:  # then it was not for want of memory
             raise ChildProcessError("the process that measures the time of an epoch died") from None
@@ -126,34 +95,51 @@ def _measured(request: Request, log: RunLog, n_edges: int) -> Record | None:
     return record
 
 
+def _curve(request: Request, log: RunLog, device: str) -> Curve:
+    title = "our kernels, CPU" if device == OWN_KERNELS else f"plain torch, {device}"
+    records: list[Record] = []
+    for n_edges in _sizes(request):
+        record = _measured(request, log, device, n_edges)
+        if record is None:
+            if not records:
+                raise MemoryError(f"{title}: not even the smallest random graph fits in memory")
+            return Curve(title, tuple(records), n_edges)
+        records.append(record)
+        request.screen.note(
+            f"timing, {title}: {n_edges:,} edges, {record['seconds']:.2g} s an epoch"
+        )
+    return Curve(title, tuple(records), None)
+
+
+def _devices(request: Request) -> tuple[str, ...]:
+    if request.timing_devices:
+        return request.timing_devices
+    import torch
+
+    return (OWN_KERNELS, "cuda") if torch.cuda.is_available() else (OWN_KERNELS,)
+
+
 def section(request: Request, log: RunLog) -> Section:
     """Measure, fit, draw."""
     from graphconv.report.figures import draw_timing, save_figure
 
-    records: list[Record] = []
-    out_of_memory: int | None = None
-    for n_edges in _sizes(request):
-        record = _measured(request, log, n_edges)
-        if record is None:
-            out_of_memory = n_edges
-            break
-        records.append(record)
-        request.screen.note(f"timing: {n_edges:,} edges, {record['seconds']:.2g} s an epoch")
-    if not records:
-        raise MemoryError("not even the smallest random graph fits in memory")
-    edges = [record["n_edges"] for record in records]
-    seconds = [record["seconds"] for record in records]
-    slope, constant = fit_line(edges, seconds)
-    drawing = draw_timing(edges, seconds, slope, constant, out_of_memory, "this machine, CPU")
-    save_figure(drawing, request.output / "figures" / "timing")
+    curves = [_curve(request, log, device) for device in _devices(request)]
+    slope, constant = fit_line(curves[0].edges, curves[0].seconds)
+    save_figure(draw_timing(curves, slope, constant), request.output / "figures" / "timing")
     return Section(
         name=NAME,
         title="Figure 2: time of an epoch",
         text=_text(slope),
-        tables=(_table(records, out_of_memory),),
+        tables=tuple(_table(curve) for curve in curves),
         figures=(_FIGURE,),
-        notes=_notes(records, out_of_memory),
-        data={"records": records, "slope": slope, "constant": constant, "out": out_of_memory},
+        notes=_notes(curves),
+        data={
+            "records": curves[0].records,
+            "slope": slope,
+            "constant": constant,
+            "out": curves[0].out_of_memory,
+            "others": {curve.title: curve.records for curve in curves[1:]},
+        },
     )
 
 
@@ -203,7 +189,7 @@ _FIGURE = Figure(
 )
 
 
-def _table(records: list[Record], out_of_memory: int | None) -> Table:
+def _table(curve: Curve) -> Table:
     rows: list[tuple[str, ...]] = [
         (
             f"{record['n_edges']:,}",
@@ -211,26 +197,24 @@ def _table(records: list[Record], out_of_memory: int | None) -> Table:
             str(record["epochs"]),
             f"{record['n_edges'] / record['seconds'] / 1e6:.1f}",
         )
-        for record in records
+        for record in curve.records
     ]
-    if out_of_memory is not None:
-        rows.append((f"{out_of_memory:,}", "*", "-", "-"))
+    if curve.out_of_memory is not None:
+        rows.append((f"{curve.out_of_memory:,}", "*", "-", "-"))
     columns = ("edges", "seconds an epoch", "epochs", "million edges a second")
-    return Table("Random graphs, CPU", columns, tuple(rows))
+    return Table(f"Random graphs, {curve.title}", columns, tuple(rows))
 
 
-def _notes(records: list[Record], out_of_memory: int | None) -> tuple[str, ...]:
+def _notes(curves: list[Curve]) -> tuple[str, ...]:
     notes: list[str] = []
-    if out_of_memory is not None:
-        need = bytes_needed(out_of_memory) / 1e9
+    if curves[0].out_of_memory is not None:
+        need = bytes_needed(curves[0].out_of_memory) / 1e9
         notes.append(f"* does not fit in the free memory: it would need about {need:.0f} GB.")
-    if any(record["epochs"] < N_EPOCHS for record in records):
+    if any(record["epochs"] < N_EPOCHS for curve in curves for record in curve.records):
         notes.append(
             f"Fewer than {N_EPOCHS} epochs: where these would take more than {MOST_SECONDS:.0f} "
             "seconds, or where --runs asks for fewer."
         )
-    import torch
-
-    gpu = "a GPU is there, but the" if torch.cuda.is_available() else "torch sees none, and the"
-    notes.append(f"No GPU series: {gpu} kernels run on the CPU.")
+    if len(curves) == 1:
+        notes.append("No GPU series: torch sees none.")
     return tuple(notes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import matplotlib as mpl
 import numpy as np
@@ -95,30 +95,42 @@ def draw_depth(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
     return figure
 
 
-def draw_timing(
-    edges: Sequence[float],
-    seconds: Sequence[float],
-    slope: float,
-    constant: float,
-    out_of_memory: float | None,
-    series: str,
-) -> Figure:
+class TimingCurve(Protocol):
+    """Seconds an epoch on graphs of growing size, on one device."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def edges(self) -> list[float]: ...
+    @property
+    def seconds(self) -> list[float]: ...
+    @property
+    def out_of_memory(self) -> int | None: ...
+
+
+def draw_timing(curves: Sequence[TimingCurve], slope: float, constant: float) -> Figure:
     """Seconds an epoch against edges, both logarithmic, with the line fitted to the large graphs.
 
     Parameters
     ----------
-    edges, seconds : sequences of the same length
+    curves : sequence
+        The line belongs to the first.
     slope, constant : float
         log10 seconds = slope * log10 edges + constant.
-    out_of_memory : float, optional
-        Edges of the first graph that did not fit.
-    series : str
-        What was measured, for the legend.
     """
     figure, axes = new_figure(1, 1, (6.4, 4.6))
     panel = axes[0][0]
-    panel.loglog(edges, seconds, "o-", color=COLOURS[0], label=series)
-    ends = np.array([min(edges), max([*edges, out_of_memory or 0])], dtype=float)
+    label: str | None = "does not fit in memory (*)"
+    for curve, colour in zip(curves, COLOURS, strict=False):
+        panel.loglog(curve.edges, curve.seconds, "o-", color=colour, label=curve.title)
+        if curve.out_of_memory is not None:
+            height = curve.seconds[-1] * (curve.out_of_memory / curve.edges[-1]) ** slope
+            panel.loglog(
+                [curve.out_of_memory], [height], "*", color=colour, markersize=12,
+                linestyle="none", label=label,
+            )  # fmt: skip
+            label = None
+    ends = np.array([min(curves[0].edges), max(curves[0].edges)], dtype=float)
     panel.loglog(
         ends,
         10**constant * ends**slope,
@@ -126,12 +138,6 @@ def draw_timing(
         color=COLOURS[3],
         label=f"fitted to the larger half: seconds ∝ edges^{slope:.2f}",
     )
-    if out_of_memory is not None:
-        height = 10**constant * out_of_memory**slope
-        panel.loglog(
-            [out_of_memory], [height], "*", color=COLOURS[6], markersize=12, linestyle="none",
-            label="does not fit in memory (*)",
-        )  # fmt: skip
     panel.set_xlabel("edges of the random graph (half as many nodes)")
     panel.set_ylabel("seconds per epoch")
     panel.set_title("Wall-clock time of one epoch (forward, loss, backward)")
