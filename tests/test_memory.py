@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from tests.command_line import ROOT, make_runner
+from tests.command_line import ROOT
 
 from graphconv import memory, memory_estimate
 from graphconv.fitting import fit_gcn
@@ -15,12 +15,6 @@ from graphconv.graph import Graph, adjacency_from_edges
 from graphconv.memory import available_memory, parse_bytes
 from graphconv.memory_estimate import estimate_memory, settle_batches
 from graphconv.settings import Settings
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    return make_runner(monkeypatch, capsys)
 
 
 @pytest.fixture
