@@ -79,3 +79,10 @@ def write_papers(folder, n_papers=150):
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
+
+
+def one_line(error) -> str:
+    """The message of an error that `pytest.raises` caught, which must be one line."""
+    message = str(error.value)
+    assert "\n" not in message
+    return message

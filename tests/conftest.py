@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 from tests.command_line import make_runner, write_papers
-from tests.kernel_cases import MISSING, needs_native
+from tests.kernel_cases import KERNELS, MISSING
 
 from graphconv import kernels
 
@@ -22,7 +22,7 @@ def papers(tmp_path):
     return write_papers(tmp_path / "papers")
 
 
-@pytest.fixture(params=["reference", pytest.param("native", marks=needs_native)])
+@pytest.fixture(params=KERNELS)
 def kernel(request: pytest.FixtureRequest) -> ModuleType:
     return kernels.select(request.param)
 

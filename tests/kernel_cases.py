@@ -16,6 +16,7 @@ Array = npt.NDArray[Any]
 
 MISSING = kernels.native_missing()
 needs_native = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+KERNELS = ["reference", pytest.param("native", marks=needs_native)]
 HALF = 1 << 15
 KEY = 0x0123456789ABCDEF
 

@@ -4,13 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.kernel_cases import needs_native
+from tests.kernel_cases import KERNELS
 from tests.training_runs import SHORT, assert_same_bits, run, small_graph
 
 from graphconv.fitting import build_model
 from graphconv.training import load_replica, replica_weights
-
-KERNELS = ["reference", pytest.param("native", marks=needs_native)]
 
 # Where a replica's last bits could come to depend on those beside it: gradients summed over nodes
 # (a learned lambda, a bias), vectorised loops with a remainder and the edges of matrix products
