@@ -147,8 +147,18 @@ def test_triples(run, papers, tmp_path):
     nodes = ("--nodes", "papers/nodes.csv", *COLUMNS, *BRIEF)
     done = run("train", "--edges", "triples.csv", *nodes)
     assert done.err[0].endswith("340 triples made a graph with two nodes for each of 2 relations")
+    # The relations' nodes are there, but nobody wants them labelled.
+    n_free = int(pd.read_csv("papers/nodes.csv")["label"].isna().sum())
+    assert any(line.startswith("triples: 154 nodes") for line in done.err)
+    assert any(line.endswith(f"; {n_free} nodes to label") for line in done.err)
+    table = pd.read_csv("runs/triples/predictions.csv")
+    assert len(table) == 150
+    assert not table["id"].str.contains(":").any()
+    listed = run("suggest", "runs/triples", "-n", n_free, "--json").json["suggestions"]
+    assert {one["id"] for one in listed} <= set(table["id"])
+    run("suggest", "runs/triples", "-n", n_free + 1, expect=2)
     done = run("predict", "runs/triples", "--edges", "triples.csv", "--nodes", "papers/nodes.csv")
-    assert done.err[-1] == "154 nodes labelled in predictions.csv"
+    assert done.err[-1] == "150 nodes labelled in predictions.csv"
     again = [row["confidence"] for row in rows(tmp_path / "predictions.csv")]
     assert again == [row["confidence"] for row in rows(tmp_path / "runs/triples/predictions.csv")]
 

@@ -9,7 +9,8 @@ import pytest
 import scipy.sparse as sp
 from tests.small_tables import EDGES, NODES, dense, read
 
-from graphconv.readers import read_tables
+from graphconv.readers import from_frames, read_tables
+from graphconv.table_encoding import TableEncoding
 
 
 def test_nothing_heavy_is_imported():
@@ -200,3 +201,38 @@ def test_new_nodes_are_encoded_as_the_first_ones(tmp_path):
     assert loaded.notes[0] == "nodes.csv: the model was not trained with 'more', left out"
     with pytest.raises(ValueError, match="trained with the column 'kind': give a node table with"):
         read(tmp_path, "source,target\nc,d\n", encoding=first.encoding)
+
+
+GAPS = "id,label,age,height\nann,red,30,1\nbob,, ,2\ncy,blue,40,3\n"
+
+
+@pytest.mark.parametrize(("way", "expected"), [("mean", 35), ("zero", 0)])
+def test_empty_cells_among_numbers_can_be_filled(tmp_path, way, expected):
+    first = read(tmp_path, EDGES, GAPS, missing_value=way)
+    assert first.graph.features.tolist() == [[30, 1], [expected, 2], [40, 3]]
+    assert f"1 empty cell of column 'age' taken as {expected}" in first.notes
+    assert TableEncoding.from_json(first.encoding.to_json()) == first.encoding
+    # Nodes that come later get what the first ones got.
+    later = "id,age,height\nann,NA,7\nbob,90,8\ncy,2,\n"
+    again = read(tmp_path, EDGES, later, encoding=first.encoding, require_label=False)
+    height = {"mean": 2, "zero": 0}[way]
+    assert again.graph.features.tolist() == [[expected, 7], [90, 8], [2, height]]
+
+
+def test_words_among_numbers_are_never_filled(tmp_path):
+    nodes = GAPS.replace("40", "old")
+    message = r"^nodes\.csv, line 4: column 'age' must be a finite number, got 'old'$"
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path, EDGES, nodes, missing_value="mean")
+    empty = "id,label,age\nann,x,\nbob,y,\n"
+    with pytest.raises(ValueError, match=r"^nodes\.csv: column 'age' must hold a number to take"):
+        read(tmp_path, EDGES, empty, missing_value="mean")
+    assert read(tmp_path, EDGES, empty, missing_value="zero").graph.features.max() == 0
+    with pytest.raises(ValueError, match=r": declare it with --text or --categorical, or drop it"):
+        read(tmp_path, EDGES, "id,label,age\nann,x,young\nbob,y,\n", missing_value="mean")
+
+
+def test_data_frames_can_be_filled():
+    nodes = pd.DataFrame({"id": ["a", "b"], "label": [0, 1], "x": [1.5, np.nan]})
+    edges = pd.DataFrame({"source": ["a"], "target": ["b"]})
+    assert from_frames(edges, nodes, missing_value="mean").graph.features.tolist() == [[1.5], [1.5]]

@@ -151,6 +151,19 @@ from graphconv.readers import from_frames, read_tables
             "nodes.csv, line 3: a train node must have a label, got none",
         ),
         (EDGES, None, {"duplicates": "add"}, "duplicates must be 'sum' or 'collapse', got 'add'"),
+        (
+            EDGES,
+            "id,label,age\nann,x,1\nbob,y,\n",
+            {},
+            "nodes.csv, line 3: column 'age' must be a finite number, got an empty cell: "
+            "train with --missing-value mean, or zero, to fill empty cells",
+        ),
+        (
+            EDGES,
+            None,
+            {"missing_value": "median"},
+            "missing_value must be 'refuse', 'mean' or 'zero', got 'median'",
+        ),
         (EDGES, None, {"self_loops": "yes"}, "self_loops must be 'keep' or 'drop', got 'yes'"),
         (EDGES, NODES, {"label_separator": ""}, "label_separator must not be empty"),
     ],

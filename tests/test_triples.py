@@ -25,6 +25,7 @@ def test_triples_by_hand(tmp_path):
     assert graph.features.toarray().tolist() == expected.tolist()
     assert graph.feature_names == ("age", *ids[3:])
     assert graph.labels.tolist() == [1, -1, 0, -1, -1, -1, -1]
+    assert graph.n_entities == 3
     assert loaded.encoding.relations == ("knows", "likes")
     assert loaded.notes == ("3 triples made a graph with two nodes for each of 2 relations",)
 

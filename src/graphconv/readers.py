@@ -15,7 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv.graph import Duplicates, Features, Graph, SelfLoops, adjacency_from_edges
-from graphconv.table_encoding import TableEncoding
+from graphconv.table_encoding import MissingValue, TableEncoding
 from graphconv.table_files import Table, read_table, shown, table_of_frame
 from graphconv.table_graph import LoadedGraph, TableOptions, build_graph
 
@@ -45,6 +45,7 @@ def read_tables(
     duplicates: Duplicates | None = None,
     self_loops: SelfLoops = "keep",
     closed_ids: bool = False,
+    missing_value: MissingValue = "refuse",
     require_label: bool = True,
     encoding: TableEncoding | None = None,
     name: str | None = None,
@@ -80,6 +81,9 @@ def read_tables(
         As in `adjacency_from_edges`.
     closed_ids : bool
         Refuse an edge to a node that is not in the node file.
+    missing_value : {"refuse", "mean", "zero"}
+        What stands for an empty cell among numbers: nothing may, the mean of the column, or 0.
+        Nodes that are read later with the same `encoding` get the same numbers.
     require_label : bool
         Refuse a node file without a column of labels.
     encoding : TableEncoding, optional
@@ -120,6 +124,7 @@ def read_tables(
         duplicates=duplicates,
         self_loops=self_loops,
         closed_ids=closed_ids,
+        missing_value=missing_value,
         require_label=require_label,
         encoding=encoding,
         name=name if name is not None else Path(edges).name.split(".")[0],

@@ -26,7 +26,7 @@ from graphconv.graph import (
     adjacency_from_edges,
     symmetrise,
 )
-from graphconv.table_encoding import TableEncoding, finite_numbers
+from graphconv.table_encoding import MissingValue, TableEncoding, finite_numbers, n_empty_cells
 from graphconv.table_files import Table, as_text, count, did_you_mean, shown
 from graphconv.table_labels import read_labels, read_split
 from graphconv.triples import (
@@ -85,6 +85,7 @@ class TableOptions:
     duplicates: Duplicates | None = None
     self_loops: SelfLoops = "keep"
     closed_ids: bool = False
+    missing_value: MissingValue = "refuse"
     require_label: bool = True
     encoding: TableEncoding | None = None
     name: str | None = None
@@ -94,6 +95,10 @@ class TableOptions:
             raise ValueError(f"duplicates must be 'sum' or 'collapse', got {self.duplicates!r}")
         if self.self_loops not in ("keep", "drop"):
             raise ValueError(f"self_loops must be 'keep' or 'drop', got {self.self_loops!r}")
+        if self.missing_value not in ("refuse", "mean", "zero"):
+            raise ValueError(
+                f"missing_value must be 'refuse', 'mean' or 'zero', got {self.missing_value!r}"
+            )
         if self.label_separator == "":
             raise ValueError("label_separator must not be empty")
         # text="title" for text=["title"] is an easy slip, and would be read as five columns.
@@ -148,6 +153,7 @@ def build_graph(
         notes.append(f"{count(len(ids) - n_table, 'node')} only in {edges.name}: {lack}")
     relation = _optional_column(edges, options.relation, "relation")
     relations: tuple[str, ...] = ()
+    n_entities: int | None = None
     if relation is not None:
         if options.directed or options.duplicates == "sum":
             wrong = "directed" if options.directed else "duplicates='sum'"
@@ -163,6 +169,7 @@ def build_graph(
         )
         source, target = bipartite_edges(source, target, codes, n_entities=len(ids))
         weight, is_undirected = None, True
+        n_entities = len(ids)
         ids = with_relation_ids(ids, relations)
         if options.encoding is None:
             encoding = replace(encoding, relations=relations)
@@ -177,6 +184,7 @@ def build_graph(
             feature_names=feature_names,
             directed=options.directed,
             name="graph" if options.name is None else options.name,
+            n_entities=n_entities,
             **known,
         )
     except ValueError as error:
@@ -389,6 +397,7 @@ def _features(
             numeric=left,
             categorical=options.categorical,
             text=options.text,
+            missing_value=options.missing_value,
             where=nodes.name,
             at=nodes.at,
         )
@@ -399,7 +408,12 @@ def _features(
                 f"{nodes.name}: the model was not trained with "
                 f"{', '.join(shown(column) for column in unknown[:8])}, left out"
             )
-    return encoding, encoding.transform(nodes.frame, nodes.name, at=nodes.at)[0]
+    features = encoding.transform(nodes.frame, nodes.name, at=nodes.at)[0]
+    for name, number in zip(encoding.numeric, encoding.fill, strict=False):
+        n_empty = n_empty_cells(nodes.frame[name])
+        if n_empty:
+            notes.append(f"{count(n_empty, 'empty cell')} of column {name!r} taken as {number:.6g}")
+    return encoding, features
 
 
 def _feature_columns(nodes: Table, options: TableOptions) -> list[str]:
