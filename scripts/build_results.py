@@ -29,7 +29,6 @@ def take_over(folder: Path) -> None:
             for suffix in (".png", ".svg"):
                 shutil.copyfile(folder / f"{figure.file}{suffix}", DOCS / f"{figure.file}{suffix}")
             if figure.page:
-                shutil.copyfile(folder / figure.page, DOCS / figure.page)
                 moving = Path(figure.page).with_suffix(".gif")
                 shutil.copyfile(folder / moving, DOCS / moving)
     shutil.copyfile(folder / "results.json", DOCS / "results.json")

@@ -26,29 +26,8 @@ from graphconv.files import json_text, replacing_file
 from graphconv.memory import parse_bytes
 
 ROOT = Path(__file__).resolve().parent.parent
+ESTIMATE = ROOT / "scripts" / "measure_estimate.py"
 ESTIMATED_NODES = (50_000, 100_000, 200_000, 400_000)
-# Trains as the command line would, and prints what was estimated before.
-ESTIMATE = """
-import json, sys
-import numpy as np
-from graphconv.fitting import fit_gcn
-from graphconv.graph import Graph, adjacency_from_edges
-from graphconv.memory_estimate import estimate_memory
-from graphconv.settings import Settings
-
-n = int(sys.argv[1])
-rng = np.random.default_rng(0)
-graph = Graph(
-    adjacency_from_edges(*rng.integers(n, size=(2, 10 * n)), n_nodes=n),
-    rng.standard_normal((n, 64), dtype=np.float32),
-    labels=np.arange(n) % 5,
-    train_index=np.arange(0, n, 2),
-    validation_index=np.arange(1, n, 4),
-)
-estimate = estimate_memory(graph, Settings(max_epochs=3))
-fit_gcn(graph, overrides={"max_epochs": 3}).probabilities()
-print(json.dumps({"estimated": estimate.total}))
-"""
 
 
 def run(arguments: list[str], cwd: Path) -> dict[str, Any]:
@@ -128,7 +107,7 @@ def main() -> None:
         "machine": describe_machine(),
         "path": measure_path(options, options.work.resolve()),
         "estimates": [
-            {"n_nodes": n, **run([sys.executable, "-c", ESTIMATE, str(n)], options.work)}
+            {"n_nodes": n, **run([sys.executable, str(ESTIMATE), str(n)], options.work)}
             for n in ESTIMATED_NODES
         ],
         "sampling": run(

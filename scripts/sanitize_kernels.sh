@@ -33,7 +33,7 @@ check() {
     env "$4" LD_PRELOAD="$preload" \
         PYTHONPATH="$work/$1/package" PYTHONDONTWRITEBYTECODE=1 \
         "$python" -m pytest -q -p no:cacheprovider tests/test_kernels.py \
-        tests/test_kernel_arguments.py tests/test_sampling.py
+        tests/test_kernel_threads.py tests/test_kernel_arguments.py tests/test_sampling.py
 }
 
 # Of the undefined-behaviour checks, those of every pointer make the compiler take minutes; the

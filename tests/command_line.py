@@ -12,6 +12,8 @@ from graphconv import cli
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLES = ("--edges", "papers/edges.csv", "--nodes", "papers/nodes.csv")
+# What a trained model's folder holds.
+FILES = ["graph.npz", "model.json", "model.safetensors", "predictions.csv"]
 COLUMNS = ("--text", "title", "--categorical", "venue")
 
 
@@ -73,3 +75,14 @@ def write_papers(folder, n_papers=150):
     spec.loader.exec_module(module)
     module.write_example(folder, n_papers)
     return folder
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def one_line(error) -> str:
+    """The message of an error that `pytest.raises` caught, which must be one line."""
+    message = str(error.value)
+    assert "\n" not in message
+    return message

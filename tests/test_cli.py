@@ -3,8 +3,6 @@
 import csv
 import json
 import os
-import resource
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -14,115 +12,17 @@ import pandas as pd
 import pytest
 import scipy.io
 import scipy.sparse as sp
-from tests.command_line import COLUMNS, ROOT, TABLES, make_runner, start, write_papers
+from tests.command_line import COLUMNS, FILES, TABLES, names, start, write_papers
 
 from graphconv import baselines, read_tables
 from graphconv.graph_files import write_npz
 
 BRIEF = ("--max-epochs", 10)
-FILES = ["graph.npz", "model.json", "model.safetensors", "predictions.csv"]
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    return make_runner(monkeypatch, capsys)
-
-
-@pytest.fixture
-def papers(tmp_path):
-    return write_papers(tmp_path / "papers")
 
 
 def rows(path):
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
-
-
-def names(folder):
-    return sorted(path.name for path in folder.iterdir())
-
-
-def measure_child(code, *arguments):
-    """What a script printed in a process of its own, and the CPU seconds it took."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return out.stdout, seconds
-
-
-# Runs a command, then says on the last line which heavy packages it has brought in.
-LOADED = """
-import sys
-sys.argv[0] = "graphconv"
-from graphconv.cli import _run
-assert _run() == 0
-heavy = "torch numpy scipy pandas pyarrow sklearn networkx rich matplotlib plotly".split()
-print(*(name for name in heavy if name in sys.modules))
-"""
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["--version"]])
-def test_help_is_instant(arguments):
-    # CPU time, the least of three: the machine may be busy with something else.
-    taken = []
-    for _ in range(3):
-        out, seconds = measure_child(LOADED, *arguments)
-        taken.append(seconds)
-        assert out.splitlines()[-1] == "", "nothing heavy may be imported"
-        if seconds < 0.5:
-            break
-    assert min(taken) < 0.5
-
-
-def test_listing_data_sets_needs_no_torch():
-    out, _ = measure_child(LOADED, "datasets")
-    assert "torch" not in out.splitlines()[-1]
-    assert " ".join(out.splitlines()[3].split()) == (
-        "karate 34 78 34 4 in the package Zachary's karate club, with networkx"
-    )
-
-
-def test_training_imports_no_more_than_it_needs(tmp_path):
-    """Not pandas, networkx or scikit-learn, each of which takes as long as training on Cora."""
-    output = tmp_path / "cora"
-    out, _ = measure_child(LOADED, "train", "cora", "-q", "--max-epochs", 2, "-o", output)
-    assert out.splitlines()[-1].split() == ["torch", "numpy", "scipy"]
-    assert names(output) == FILES
-
-
-def test_no_command_shows_the_help(run):
-    done = run(expect=2)
-    assert done.err[0].startswith("Usage: graphconv")
-    assert any(line.split()[:1] == ["predict"] for line in done.err)
-
-
-def test_help_lists_options_in_groups(run):
-    out = run("train", "-h").out
-    groups = [line for line in out.splitlines() if line.endswith("options:")]
-    assert groups == [f"{n} options:" for n in ("Data", "Table", "Model", "Training", "Output")]
-    assert "label-propagation" in out
-
-
-@pytest.mark.parametrize("command", ["train", "compare", "reproduce"])
-def test_help_gives_each_example_a_line(run, command):
-    lines = run(command, "-h").out.splitlines()
-    examples = lines[lines.index("Examples:") + 1 :]
-    assert len(examples) == 2
-    assert all(line.startswith(f"  graphconv {command} ") for line in examples)
-
-
-def test_version(run):
-    assert run("--version").out.startswith("graphconv 0.")
-
-
-def test_data_sets_as_json(run):
-    listed = {info["name"]: info for info in run("datasets", "--json").json["datasets"]}
-    assert listed["cora"]["n_nodes"] == 2708
-    assert listed["random:N"]["n_nodes"] is None
 
 
 def test_own_tables(run, papers):
@@ -247,8 +147,18 @@ def test_triples(run, papers, tmp_path):
     nodes = ("--nodes", "papers/nodes.csv", *COLUMNS, *BRIEF)
     done = run("train", "--edges", "triples.csv", *nodes)
     assert done.err[0].endswith("340 triples made a graph with two nodes for each of 2 relations")
+    # The relations' nodes are there, but nobody wants them labelled.
+    n_free = int(pd.read_csv("papers/nodes.csv")["label"].isna().sum())
+    assert any(line.startswith("triples: 154 nodes") for line in done.err)
+    assert any(line.endswith(f"; {n_free} nodes to label") for line in done.err)
+    table = pd.read_csv("runs/triples/predictions.csv")
+    assert len(table) == 150
+    assert not table["id"].str.contains(":").any()
+    listed = run("suggest", "runs/triples", "-n", n_free, "--json").json["suggestions"]
+    assert {one["id"] for one in listed} <= set(table["id"])
+    run("suggest", "runs/triples", "-n", n_free + 1, expect=2)
     done = run("predict", "runs/triples", "--edges", "triples.csv", "--nodes", "papers/nodes.csv")
-    assert done.err[-1] == "154 nodes labelled in predictions.csv"
+    assert done.err[-1] == "150 nodes labelled in predictions.csv"
     again = [row["confidence"] for row in rows(tmp_path / "predictions.csv")]
     assert again == [row["confidence"] for row in rows(tmp_path / "runs/triples/predictions.csv")]
 

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from tests.command_line import COLUMNS, TABLES, make_runner, write_papers
 
+from graphconv import suggest
+
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -90,3 +92,11 @@ def test_suggest_refuses_what_it_cannot_do(run):
     refuse(run, "suggest", "model", "-n", 0, reason="got 0")
     refuse(run, "suggest", "papers", reason="papers must be a graphconv model folder")
     refuse(run, "suggest", "model", "-o", "next.txt", reason="must end in .csv, .tsv or .parquet")
+
+
+def test_suggest_says_that_it_looks_at_a_sample(run, monkeypatch):
+    assert not any("random sample" in line for line in run("suggest", "model", "-n", 2).err)
+    monkeypatch.setattr(suggest, "MOST_NODES", 40)
+    assert run("suggest", "model", "-n", 2).err[0] == (
+        "note: a random sample was looked at: 40 of 150 nodes, and at most 40 candidates"
+    )

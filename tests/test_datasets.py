@@ -12,20 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.command_line import ROOT, one_line
 
 from graphconv.datasets import download as download_module
 from graphconv.datasets import list_datasets, load_dataset
 from graphconv.datasets.nell import load_nell
 from graphconv.datasets.packed import read_packed, write_packed
 
-ROOT = Path(__file__).resolve().parents[1]
 SOURCE = str(ROOT / "src")
-
-
-def one_line(error) -> str:
-    message = str(error.value)
-    assert "\n" not in message
-    return message
 
 
 def put(folder: Path, prefix: str, files: dict[str, bytes]) -> Path:

@@ -18,18 +18,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.command_line import ROOT, one_line
 
 from graphconv.datasets import download as download_module
 from graphconv.datasets import load_dataset
 
-ROOT = Path(__file__).resolve().parents[1]
 SOURCE = str(ROOT / "src")
-
-
-def one_line(error) -> str:
-    message = str(error.value)
-    assert "\n" not in message
-    return message
 
 
 @pytest.fixture

@@ -314,11 +314,17 @@ def test_timing_has_a_series_for_every_device(tmp_path: Path) -> None:
 def test_karate_end_to_end(tmp_path: Path) -> None:
     from PIL import Image
 
+    from graphconv.report.style import COLOURS
+
     section = reproduce("karate", request(tmp_path, runs=2, max_epochs=25))["sections"]["karate"]
     assert [row[0] for row in section["tables"][0]["rows"]] == ["0", "25"]
     folder = tmp_path / "figures"
     with Image.open(folder / "karate.gif") as moving:
-        assert moving.n_frames > 9
+        assert moving.n_frames == 10
+        moving.seek(9)
+        shades = {colour for _, colour in moving.convert("RGB").getcolors()}
+    assert {tuple(bytes.fromhex(colour[1:])) for colour in COLOURS[:4]} < shades
+    assert (255, 255, 255) in shades
     page = (folder / "karate.html").read_text()
     assert "/*DATA*/" not in page
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")

@@ -3,16 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from tests.command_line import make_runner
 
 from graphconv import GCNClassifier, fraction_split, read_tables
 from graphconv.generation import KINDS, GraphRecipe, write_generated
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    return make_runner(monkeypatch, capsys)
 
 
 def tables(folder):

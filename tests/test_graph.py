@@ -263,3 +263,12 @@ def test_any_arrays_are_refused_or_make_a_sound_graph(fields, sparse):
     assert graph.is_labelled[together].all()
     assert 0 <= graph.n_isolated <= n_nodes
     assert repr(graph)
+
+
+def test_relation_nodes_come_last_and_have_no_label():
+    graph = Graph(PATH, labels=[0, -1, -1], n_entities=2)
+    assert graph.with_split([0]).n_entities == 2
+    assert Graph(PATH).n_entities == 3
+    for wrong in (-1, 4, 0):
+        with pytest.raises(ValueError, match=r"^n_entities must be from 0 to 3.*got -?\d$"):
+            Graph(PATH, labels=[0, -1, -1], n_entities=wrong)

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("duckdb")
 
-from tests.command_line import finish, make_runner, start
+from tests.command_line import finish, start
 
 from graphconv import Graph, read_tables
 from graphconv.generation import GraphRecipe, write_generated
@@ -21,12 +21,6 @@ from graphconv.stored_graph import open_graph, verify_graph
 from graphconv.table_graph import TableOptions
 
 SHARED_NOTES = ("repeated", "made undirected", "weight 0", "self-loop", "taken as missing")
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    return make_runner(monkeypatch, capsys)
 
 
 def frames(rng, n_nodes=60, n_edges=400, name=str):

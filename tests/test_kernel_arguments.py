@@ -8,18 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphconv import kernels
 from graphconv.kernels import Csr, Dropout
 
 KEY, HALF = 0x0123456789ABCDEF, 1 << 15
-
-
-@pytest.fixture
-def native() -> ModuleType:
-    missing = kernels.native_missing()
-    if missing is not None:
-        pytest.skip(missing)
-    return kernels.select("native")
 
 
 ENDS = np.array([0, 1, 3, 3, 5], np.int32)

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from tests.command_line import ROOT, make_runner
+from tests.command_line import ROOT
 
 from graphconv import memory, memory_estimate
 from graphconv.fitting import fit_gcn
@@ -15,12 +15,6 @@ from graphconv.graph import Graph, adjacency_from_edges
 from graphconv.memory import available_memory, parse_bytes
 from graphconv.memory_estimate import estimate_memory, settle_batches
 from graphconv.settings import Settings
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    return make_runner(monkeypatch, capsys)
 
 
 @pytest.fixture
@@ -97,38 +91,14 @@ def test_command_switches_or_stops(run, little_memory, tmp_path):
     assert not (tmp_path / "n").exists()
 
 
-_MEASURE = """
-import json, sys
-import numpy as np
-from graphconv.fitting import fit_gcn
-from graphconv.graph import Graph, adjacency_from_edges
-from graphconv.memory import peak_memory
-from graphconv.memory_estimate import estimate_memory
-from graphconv.settings import Settings
-
-n = int(sys.argv[1])
-rng = np.random.default_rng(0)
-graph = Graph(
-    adjacency_from_edges(*rng.integers(n, size=(2, 10 * n)), n_nodes=n),
-    rng.standard_normal((n, 64), dtype=np.float32),
-    labels=np.arange(n) % 5,
-    train_index=np.arange(0, n, 2),
-    validation_index=np.arange(1, n, 4),
-)
-estimate = estimate_memory(graph, Settings(max_epochs=2))
-fit_gcn(graph, overrides={"max_epochs": 2}).probabilities()
-print(json.dumps([estimate.total, peak_memory()]))
-"""
-
-
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs Linux")
 def test_estimate_is_near_the_measured_peak():
     done = subprocess.run(
-        [sys.executable, "-c", _MEASURE, "60000"],
+        [sys.executable, str(ROOT / "scripts" / "measure_estimate.py"), "60000"],
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
         check=True,
     )
-    estimated, measured = json.loads(done.stdout)
-    assert 0.7 < estimated / measured < 1.3
+    found = json.loads(done.stdout)
+    assert 0.7 < found["estimated"] / found["measured"] < 1.3

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from tests.kernel_cases import KERNELS
 
 from graphconv import kernels
 from graphconv.batching import make_batch
@@ -22,15 +23,6 @@ from graphconv.model import (
 from graphconv.propagation import RULES, Propagation
 from graphconv.training import single_torch_thread
 
-KERNELS = [
-    "reference",
-    pytest.param(
-        "native",
-        marks=pytest.mark.skipif(
-            kernels.native_missing() is not None, reason=str(kernels.native_missing())
-        ),
-    ),
-]
 # 0 - 1 - 2 - 3 and 3 - 0: a ring with a weight, and 4 on its own.
 ADJACENCY = np.array(
     [

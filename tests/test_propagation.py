@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from tests.kernel_cases import KERNELS
 from tests.spectral import chebyshev_coefficients, dense_laplacian, spectral_filter
 
 from graphconv import kernels
@@ -21,16 +22,6 @@ from graphconv.propagation import (
     largest_eigenvalue,
     normalised_laplacian,
 )
-
-KERNELS = [
-    "reference",
-    pytest.param(
-        "native",
-        marks=pytest.mark.skipif(
-            kernels.native_missing() is not None, reason=str(kernels.native_missing())
-        ),
-    ),
-]
 
 # 0 - 1 - 2
 PATH = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]])

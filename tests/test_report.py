@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.command_line import COLUMNS, TABLES, make_runner, write_papers
+from tests.command_line import COLUMNS, TABLES, write_papers
 from tests.generated_graphs import generate, split
 
 from graphconv import GCNClassifier, Graph, load_dataset
@@ -328,12 +328,6 @@ def test_large_graphs_show_a_sample_but_know_all(tmp_path, monkeypatch):
     assert len(np.unique(shown)) == 20
     assert len(page.column("x", "<i2")) == 34
     assert "A random sample of 20 of the 34 nodes is shown" in page.text
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    return make_runner(monkeypatch, capsys)
 
 
 def test_command_line(run, tmp_path):

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("duckdb")
 
-from tests.command_line import ROOT, finish, make_runner, start
+from tests.command_line import ROOT, finish, start
 
 from graphconv import read_tables
 from graphconv.fitting import fit_gcn
@@ -27,12 +27,6 @@ from graphconv.table_graph import TableOptions
 RECIPE = GraphRecipe(
     "planted-partition", 2000, 10_000, n_features=6, labelled=0.4, ids="string", seed=3
 )
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    return make_runner(monkeypatch, capsys)
 
 
 @pytest.fixture(scope="module")

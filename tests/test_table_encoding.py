@@ -101,16 +101,19 @@ def test_no_rows_keep_the_width():
     assert encoding.transform(PAPERS[:0])[0].shape == (0, 7)
 
 
+FILL = ": train with --missing-value mean, or zero, to fill empty cells"
+
+
 @pytest.mark.parametrize(
     ("cells", "got"),
     [
         ([1, "abc"], "'abc'"),
-        ([1, None], "an empty cell"),
-        ([1, ""], "an empty cell"),
+        ([1, None], f"an empty cell{FILL}"),
+        ([1, ""], f"an empty cell{FILL}"),
         ([1, float("inf")], "inf"),
         ([1, "-inf"], "'-inf'"),
-        ([1, float("nan")], "an empty cell"),
-        ([1, "nan"], "'nan'"),
+        ([1, float("nan")], f"an empty cell{FILL}"),
+        ([1, "nan"], f"'nan'{FILL}"),
         ([1, [2]], r"\[2\]"),
         ([1, 2j], "2j"),
         (["1", "1,5"], "'1,5'"),

@@ -1,4 +1,4 @@
-"""Tests of graphconv.training: the loop against a plain one, stopping, replicas, resuming."""
+"""Tests of graphconv.training: the loop against a plain one, threads, resuming."""
 
 from dataclasses import replace
 
@@ -8,77 +8,15 @@ import safetensors.torch
 import scipy.sparse as sp
 import torch
 from tests.generated_graphs import generate, split
+from tests.kernel_cases import needs_native
+from tests.training_runs import SHORT, assert_same_bits, labelled, run, small_graph, weights
 
 from graphconv import kernels
 from graphconv.batching import make_batch
 from graphconv.fitting import _class_weights, build_model
 from graphconv.graph import Graph
 from graphconv.settings import ROBUST, Settings
-from graphconv.training import (
-    MAX_EPOCHS_UNWATCHED,
-    Epoch,
-    LabelledBatch,
-    TrainingState,
-    _stop_early,
-    evaluate,
-    load_replica,
-    replica_weights,
-    single_torch_thread,
-    train,
-)
-
-needs_native = pytest.mark.skipif(
-    kernels.native_missing() is not None, reason=str(kernels.native_missing())
-)
-KERNELS = ["reference", pytest.param("native", marks=needs_native)]
-
-
-SHORT = Settings(hidden=(8,), bias=False, scaling="none", max_epochs=12, early_stopping="none")
-
-
-def small_graph(features="sparse", directed=False, multilabel=False, n_nodes=60):
-    graph = generate("binary features", n_nodes=n_nodes)
-    chosen = {
-        "sparse": graph.features,
-        "dense": graph.features.toarray()[:, :40],
-        "none": None,
-    }[features]
-    labels = graph.labels
-    if multilabel:
-        labels = np.stack([labels % 2, labels // 2, (labels == 3)], axis=1).astype(np.int64)
-    index = np.arange(n_nodes)
-    return Graph(
-        graph.adjacency,
-        chosen,
-        labels,
-        train_index=index[: n_nodes // 3],
-        validation_index=index[n_nodes // 3 : 2 * n_nodes // 3],
-        test_index=index[2 * n_nodes // 3 :],
-        directed=directed,
-    )
-
-
-def labelled(graph, index, model, settings=SHORT):
-    batch = make_batch(graph, index, n_hops=model.n_hops)
-    return LabelledBatch.make(batch, graph.labels, _class_weights(graph, settings))
-
-
-def run(graph, settings, seeds=(0,), kernel="auto", watched=True, **options):
-    """Train, and give back the model and its record."""
-    model = build_model(graph, settings, seeds, kernel)
-    batch = labelled(graph, graph.train_index, model, settings)
-    validation = labelled(graph, graph.validation_index, model, settings) if watched else None
-    return model, train(model, [batch], validation, settings, **options)
-
-
-def weights(model):
-    return {name: p.detach().clone() for name, p in model.named_parameters()}
-
-
-def assert_same_bits(first, second):
-    assert first.keys() == second.keys()
-    for name, value in first.items():
-        assert torch.equal(value, second[name]), name
+from graphconv.training import LabelledBatch, evaluate, single_torch_thread, train
 
 
 def dense_a_hat(graph):
@@ -210,134 +148,6 @@ def test_several_batches_take_several_steps_and_average_by_size():
     np.testing.assert_allclose(state.epochs[0].train_loss, expected, rtol=1e-5)
 
 
-def drive(sequences, settings, model):
-    """Feed epochs of (loss, accuracy) of each replica to the stopping rule; the final state.
-
-    Before each epoch all weights are set to its number, so that kept weights tell their epoch.
-    """
-    state = TrainingState.start(len(model.seeds))
-    for number, figures in enumerate(sequences, start=1):
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.fill_(number)
-        loss, accuracy = np.array(figures, dtype=float).T
-        state.epochs.append(Epoch(loss, accuracy, loss, accuracy))
-        _stop_early(model, state, settings, has_validation=True)
-        if (state.stopped_at > 0).all():
-            break
-    return state
-
-
-def kept_epochs(state):
-    return [None if own is None else int(own["layers.0.weight"].max()) for own in state.kept]
-
-
-def model_of(n_replicas):
-    return build_model(small_graph(), SHORT, list(range(n_replicas)))
-
-
-@pytest.mark.parametrize(
-    ("losses", "stopped"),
-    [
-        # Window 3: from the fifth epoch on, stop when the loss exceeds the mean of the three
-        # epochs before it.
-        ([5, 4, 3, 2, 1, 0.5], 0),
-        ([1, 1, 1, 1, 1.1], 5),  # mean 1
-        ([1, 1, 1, 9, 3], 0),  # mean of 1, 1, 9 is 11/3
-        ([1, 1, 1, 9, 4], 5),
-        ([1, 2, 3, 4, 3], 0),  # mean exactly 3: not above it
-        ([1, 2, 3, 4], 0),  # too early, though rising
-        # Sixth: 2 against (3 + 2 + 1) / 3 = 2, not yet; seventh: 1.7 against (2 + 1 + 2) / 3.
-        ([5, 4, 3, 2, 1, 2, 1.7], 7),
-    ],
-)
-def test_window_rule_by_hand(losses, stopped):
-    settings = replace(SHORT, early_stopping="window", patience=3)
-    model = model_of(1)
-    state = drive([[(loss, 0.5)] for loss in losses], settings, model)
-    assert state.stopped_at.tolist() == [stopped]
-    # The authors keep the weights of the epoch at which they stop.
-    assert kept_epochs(state) == [stopped or None]
-
-
-@pytest.mark.parametrize(
-    ("figures", "stopped", "kept"),
-    [
-        # Patience 3. Best accuracy first, then loss.
-        ([(1.0, 0.5), (0.9, 0.6), (0.8, 0.6), (0.9, 0.6), (0.9, 0.6), (0.9, 0.6)], 6, 3),
-        # The loss goes on improving, so training goes on, but the best accuracy was the first.
-        ([(1.0, 0.9), (0.9, 0.8), (0.8, 0.8), (0.7, 0.8), (0.6, 0.8)], 0, 1),
-        # The accuracy goes on improving while the loss rises.
-        ([(1.0, 0.5), (1.1, 0.6), (1.2, 0.7), (1.3, 0.8), (1.4, 0.9)], 0, 5),
-        # Equal accuracy and equal loss are no gain; of equals the first is kept.
-        ([(1.0, 0.5), (1.0, 0.5), (1.0, 0.5), (1.0, 0.5), (1.0, 0.5)], 4, 1),
-        # A gain in the last moment.
-        ([(1.0, 0.5), (1.0, 0.5), (1.0, 0.5), (0.9, 0.5), (1.0, 0.5)], 0, 4),
-    ],
-)
-def test_patience_rule_by_hand(figures, stopped, kept):
-    settings = replace(SHORT, early_stopping="best", patience=3)
-    state = drive([[pair] for pair in figures], settings, model_of(1))
-    assert state.stopped_at.tolist() == [stopped]
-    assert kept_epochs(state) == [kept]
-
-
-def test_replicas_stop_each_by_itself():
-    settings = replace(SHORT, early_stopping="best", patience=2)
-    state = drive(
-        [
-            [(1.0, 0.5), (1.0, 0.5)],
-            [(1.1, 0.5), (0.9, 0.5)],
-            [(1.1, 0.5), (0.8, 0.5)],  # the first one stops
-            [(0.1, 0.9), (0.9, 0.5)],  # too late for the first one to count
-            [(0.1, 0.9), (0.9, 0.5)],
-        ],
-        settings,
-        model_of(2),
-    )
-    assert state.stopped_at.tolist() == [3, 5]
-    assert kept_epochs(state) == [1, 3]
-
-
-def test_best_weights_are_restored():
-    graph = small_graph()
-    seen = []
-    settings = replace(ROBUST, hidden=(8,), scaling="none", patience=15, max_epochs=200)
-    model, state = run(graph, settings, on_checkpoint=lambda make: seen.append(make()))
-    assert len(seen) == state.stopped_at[0] == len(state.epochs) < 200
-    ranks = [(e.validation_accuracy[0], -e.validation_loss[0]) for e in state.epochs]
-    best = ranks.index(max(ranks))
-    assert best < len(seen) - 1
-    for name, value in weights(model).items():
-        assert torch.equal(value, seen[best][f"model.{name}"])
-    loss, accuracy = evaluate(model, labelled(graph, graph.validation_index, model))
-    assert (accuracy[0], -loss[0]) == ranks[best]
-
-
-def test_window_rule_counts_the_penalty_in_its_loss():
-    graph = small_graph()
-    settings = replace(SHORT, early_stopping="window", patience=50, max_epochs=1, weight_decay=0.3)
-    model, state = run(graph, settings)
-    loss, _ = evaluate(model, labelled(graph, graph.validation_index, model))
-    squares = float(model.layers[0].weight.detach().double().square().sum())
-    assert state.epochs[0].validation_loss[0] == pytest.approx(loss[0] + 0.15 * squares, rel=1e-5)
-
-
-@pytest.mark.parametrize(("max_epochs", "expected"), [(1000, MAX_EPOCHS_UNWATCHED), (30, 30)])
-def test_without_validation_at_most_200_epochs(max_epochs, expected):
-    settings = Settings(hidden=(2,), scaling="none", max_epochs=max_epochs, patience=1)
-    _, state = run(small_graph(), settings, watched=False)
-    assert len(state.epochs) == state.stopped_at[0] == expected
-    assert np.isnan(state.epochs[-1].validation_loss).all()
-    assert np.isnan(state.epochs[-1].validation_accuracy).all()
-
-
-def test_early_stopping_none_runs_to_the_end():
-    _, state = run(small_graph(), replace(SHORT, patience=1))
-    assert len(state.epochs) == SHORT.max_epochs
-    assert state.kept == [None]
-
-
 def test_progress_is_told_after_each_epoch():
     told = []
     _, state = run(small_graph(), SHORT, seeds=(0, 1), on_epoch=told.append)
@@ -350,74 +160,6 @@ def test_progress_is_told_after_each_epoch():
 def test_training_loss_falls():
     _, state = run(small_graph(), replace(SHORT, max_epochs=60, dropout=0.2))
     assert state.epochs[-1].train_loss[0] < 0.5 * state.epochs[0].train_loss[0]
-
-
-# Where a replica's last bits could come to depend on those beside it: gradients summed over nodes
-# (a learned lambda, a bias), vectorised loops with a remainder and the edges of matrix products
-# (odd widths).
-VARIANTS = {
-    "renormalised": {},
-    "single-parameter": {"propagation": "single-parameter"},
-    "first-order": {"propagation": "first-order"},
-    "first-order-only": {"propagation": "first-order-only"},
-    "chebyshev": {"propagation": "chebyshev"},
-    "none": {"propagation": "none"},
-    "learned": {"self_loop_weight": "learn"},
-    "bias": {"bias": True},
-    "residual": {"hidden": (8, 8), "residual": True},
-    "tanh, no dropout": {"activation": "tanh", "dropout": 0.0},
-    "linear": {"hidden": ()},
-    "wide": {"hidden": (64,)},
-    "odd": {"hidden": (5,)},
-    "odd, no dropout": {"hidden": (5,), "dropout": 0.0},
-}
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("features", ["sparse", "dense", "none"])
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_replicas_end_bit_for_bit_as_alone(variant, features, kernel):
-    graph = small_graph(features)
-    settings = replace(SHORT, **VARIANTS[variant])
-    seeds = (4, 11, 2)
-    together, state = run(graph, settings, seeds, kernel)
-    for replica, seed in enumerate(seeds):
-        alone, own = run(graph, settings, (seed,), kernel)
-        assert_same_bits(replica_weights(together, replica), replica_weights(alone, 0))
-        # The figures shown are sums in double precision, whose order may differ.
-        np.testing.assert_allclose(
-            np.array(state.epochs)[:, :, replica], np.array(own.epochs)[:, :, 0], rtol=1e-12
-        )
-
-
-@pytest.mark.parametrize("early_stopping", ["best", "window"])
-@pytest.mark.parametrize("variant", ["renormalised", "learned", "bias", "residual"])
-def test_replicas_stop_as_alone(variant, early_stopping):
-    graph = small_graph()
-    settings = replace(
-        SHORT,
-        **VARIANTS[variant],
-        early_stopping=early_stopping,
-        patience=8,
-        max_epochs=120,
-        learning_rate=0.05,
-    )
-    seeds = (4, 11, 2)
-    together, state = run(graph, settings, seeds)
-    assert len(set(state.stopped_at.tolist())) > 1
-    for replica, seed in enumerate(seeds):
-        alone, own = run(graph, settings, (seed,))
-        assert state.stopped_at[replica] == own.stopped_at[0]
-        assert_same_bits(replica_weights(together, replica), replica_weights(alone, 0))
-
-
-def test_weights_of_a_replica_can_be_moved():
-    graph = small_graph()
-    settings = replace(SHORT, self_loop_weight="learn", bias=True)
-    trained, _ = run(graph, settings, (1, 2))
-    other = build_model(graph, settings, [1, 2, 3])
-    load_replica(other, 2, replica_weights(trained, 1))
-    assert_same_bits(replica_weights(other, 2), replica_weights(trained, 1))
 
 
 @pytest.fixture

@@ -8,18 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.kernel_cases import HALF, needs_native
 
 from graphconv import kernels
 from graphconv.kernels import Dropout
-
-MISSING = kernels.native_missing()
-needs_native = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
-HALF = 1 << 15
-
-
-@pytest.fixture(params=["reference", pytest.param("native", marks=needs_native)])
-def kernel(request: pytest.FixtureRequest) -> ModuleType:
-    return kernels.select(request.param)
 
 
 def test_hidden_product_by_hand(kernel: ModuleType) -> None:

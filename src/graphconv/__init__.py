@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from graphconv.datasets import list_datasets, load_dataset
     from graphconv.estimator import GCNClassifier
     from graphconv.graph import Graph, adjacency_from_edges, encode_labels, symmetrise
-    from graphconv.readers import from_frames, from_networkx, from_pyg, read_tables
+    from graphconv.pyg import from_pyg
+    from graphconv.readers import from_frames, from_networkx, read_tables
     from graphconv.settings import Settings
     from graphconv.splits import fraction_split, kfold_splits, random_split
 
@@ -28,7 +29,7 @@ _HOME = {
     "fraction_split": "splits",
     "from_frames": "readers",
     "from_networkx": "readers",
-    "from_pyg": "readers",
+    "from_pyg": "pyg",
     "kfold_splits": "splits",
     "list_datasets": "datasets",
     "load_dataset": "datasets",

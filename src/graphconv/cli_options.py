@@ -137,6 +137,12 @@ Duplicates = Annotated[
 SelfLoops = Annotated[
     str, _table("--self-loops", "WAY", "Edges from a node to itself: keep, drop.")
 ]
+MissingValue = Annotated[
+    str,
+    _table(
+        "--missing-value", "WAY", "Empty cells among numbers: refuse them, or take mean or zero."
+    ),
+]
 ClosedIds = Annotated[
     bool, _table("--closed-ids", _FLAG, "Refuse edges to nodes that the node table lacks.")
 ]

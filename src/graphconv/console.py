@@ -265,3 +265,16 @@ def show_warnings_as_lines() -> None:
 
 def one_line(text: object) -> str:
     return " ".join(str(text).split())
+
+
+def signed(number: float, n_digits: int) -> str:
+    """A difference with its sign; what rounds to nothing is not negative.
+
+    Examples
+    --------
+    >>> from graphconv.console import signed
+    >>> signed(-0.12, 1), signed(-0.04, 1)
+    ('-0.1', '+0.0')
+    """
+    # Adding 0 makes a zero of -0.0, which would read as a loss.
+    return f"{round(number, n_digits) + 0.0:+.{n_digits}f}"

@@ -104,6 +104,19 @@ def check_features(estimator: Any, X: Any, reset: bool) -> Any:
     )
 
 
+def graph_to_fit(estimator: Any, X: Any, y: Any, adjacency: Any) -> Graph:
+    """The graph that an estimator's `fit` was given, whole or as arrays."""
+    if isinstance(X, Graph):
+        if y is not None or adjacency is not None:
+            raise ValueError("fit must get a Graph alone, or arrays; got a Graph and arrays")
+        return X
+    X = check_features(estimator, X, reset=True)
+    labels, class_names = encode_targets(y)
+    return graph_from_arrays(
+        X, labels, class_names, adjacency, estimator.directed, estimator.n_neighbors
+    )
+
+
 def graph_to_predict(estimator: Any, known: Graph, X: Any, adjacency: Any) -> tuple[Graph, int]:
     """The graph to predict, and how many of its leading nodes are not asked for.
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from graphconv.console import signed
+
 # A change of probability that hardly shows in a figure with three digits.
 NOTHING = 1e-3
 
@@ -165,7 +167,7 @@ class Explanation:
 
     def _figures(self, part: Contribution) -> list[str]:
         changed = "" if part.label_without == self.predicted else str(part.label_without)
-        return [f"{part.probability:+.3f}", f"{part.log_odds:+.2f}", changed, part.detail]
+        return [signed(part.probability, 3), signed(part.log_odds, 2), changed, part.detail]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, without the map of the neighbourhood."""

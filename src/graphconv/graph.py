@@ -62,6 +62,9 @@ class Graph:
     directed : bool
         Keep the direction of edges instead of requiring symmetry.
     name : str
+    n_entities : int, optional
+        So many leading nodes are what the graph is about; those after them stand for relations of a
+        knowledge graph and are not to be labelled. Default: all nodes.
 
     Examples
     --------
@@ -84,6 +87,7 @@ class Graph:
     feature_names: tuple[str, ...] | None
     directed: bool
     name: str
+    n_entities: int
 
     def __init__(
         self,
@@ -98,6 +102,7 @@ class Graph:
         feature_names: Sequence[str] | None = None,
         directed: bool = False,
         name: str = "graph",
+        n_entities: int | None = None,
     ) -> None:
         self._fix(name=name, directed=bool(directed))
         self._fix(adjacency=check_adjacency(adjacency, directed))
@@ -106,6 +111,12 @@ class Graph:
         codes = np.full(n_nodes, -1) if labels is None else check_labels(labels, n_nodes)
         self._fix(labels=frozen(codes), class_names=check_class_names(class_names, codes))
         self._fix(node_ids=check_node_ids(node_ids, n_nodes))
+        self._fix(n_entities=n_nodes if n_entities is None else int(n_entities))
+        if not 0 <= self.n_entities <= n_nodes or self.is_labelled[self.n_entities :].any():
+            raise ValueError(
+                f"n_entities must be from 0 to {n_nodes}, the number of nodes, and leave no "
+                f"labelled node out, got {self.n_entities}"
+            )
         names = None if feature_names is None else tuple(str(name) for name in feature_names)
         if names is not None and len(names) != self.n_features:
             raise ValueError(

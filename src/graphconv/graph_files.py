@@ -96,6 +96,7 @@ def write_npz(graph: Graph, path: str | Path) -> None:
         "graphconv_format": np.array(_FORMAT),
         "name": _plain_array([graph.name], "name"),
         "directed": np.array(graph.directed),
+        "n_entities": np.array(graph.n_entities),
         "labels": np.asarray(graph.labels),
         "class_names": _plain_array(graph.class_names or (), "class_names"),
         "node_ids": _plain_array(graph.node_ids, "node_ids"),
@@ -189,6 +190,7 @@ def _graph_of_arrays(arrays: dict[str, npt.NDArray[Any]]) -> Graph:
         features=features,
         labels=arrays["labels"],
         class_names=tuple(arrays["class_names"].tolist()),
+        n_entities=int(arrays["n_entities"]) if "n_entities" in arrays else None,
         node_ids=_ids_of_array(arrays["node_ids"]),
         feature_names=(
             tuple(arrays["feature_names"].tolist()) if "feature_names" in arrays else None

@@ -8,8 +8,8 @@ import numpy as np
 
 from graphconv.duckdb_tables import TableFiles, identifier
 from graphconv.stored_graph import ArrayWriter, file_checksum
+from graphconv.table_columns import OTHER_NAMES
 from graphconv.table_files import count, shown
-from graphconv.table_graph import OTHER_NAMES
 
 if TYPE_CHECKING:
     from graphconv.ingest import Work

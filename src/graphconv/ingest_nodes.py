@@ -12,9 +12,9 @@ from graphconv.duckdb_tables import TableFiles, identifier, quoted
 from graphconv.graph import IntArray
 from graphconv.ingest_ids import optional_column, refuse_row
 from graphconv.stored_graph import ArrayWriter, write_array
+from graphconv.table_columns import OTHER_NAMES
 from graphconv.table_encoding import CategoricalColumn, TableEncoding
 from graphconv.table_files import Table, count, shown
-from graphconv.table_graph import OTHER_NAMES
 from graphconv.table_labels import MISSING_LABELS, SPLIT_MARKS, read_labels
 
 if TYPE_CHECKING:

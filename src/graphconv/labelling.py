@@ -48,10 +48,10 @@ def run_prediction(folder: Path, data: DataRequest, output: Path, screen: Screen
     for note in notes:
         screen.remark(note)
     predictions.write(output)
-    results: dict[str, Any] = {"n_nodes": graph.n_nodes, "output": str(output)}
+    results: dict[str, Any] = {"n_nodes": graph.n_entities, "output": str(output)}
     if graph is not known or known.folder is not None:
         results |= _compare(predictions, screen)
-    screen.note(f"{graph.n_nodes:,} nodes labelled in {output}")
+    screen.note(f"{graph.n_entities:,} nodes labelled in {output}")
     screen.result(results)
 
 
@@ -84,7 +84,7 @@ def run_embedding(folder: Path, data: DataRequest, output: Path, screen: Screen)
         numbers = {f"h{place}": values[rows, place] for place in range(values.shape[1])}
         return {"id": graph.node_ids[rows], **numbers}
 
-    write_table_blocks(map(columns, row_blocks(graph.n_nodes)), output)
+    write_table_blocks(map(columns, row_blocks(graph.n_entities)), output)
     screen.note(f"{values.shape[1]} activations of {graph.n_nodes:,} nodes written to {output}")
     screen.result(
         {"n_nodes": graph.n_nodes, "n_columns": int(values.shape[1]), "output": str(output)}
@@ -139,11 +139,16 @@ def run_suggestion(
     if output is not None:
         _check_table(output)
     saved, graph, notes = load_with_data(folder, data, screen)
-    from graphconv.suggest import suggest
+    from graphconv.suggest import MOST_NODES, suggest
 
     chosen = suggest(saved.fitted, n, graph)
     for note in notes:
         screen.remark(note)
+    if graph.n_nodes > MOST_NODES:
+        screen.remark(
+            f"a random sample was looked at: {MOST_NODES:,} of {graph.n_nodes:,} nodes, and at "
+            f"most {max(MOST_NODES, n):,} candidates"
+        )
     columns = {
         "rank": range(1, n + 1),
         "id": [one.node for one in chosen],

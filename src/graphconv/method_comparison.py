@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
+from graphconv.console import signed
 from graphconv.experiments.summary import seconds_text
 
 FloatArray = npt.NDArray[np.float64]
@@ -141,10 +142,10 @@ class Comparison:
             [
                 result.method,
                 f"{result.mean:.1f}",
-                "best" if result is self.best else _signed(-result.lead),
+                "best" if result is self.best else signed(-result.lead, 1),
                 ""
                 if math.isnan(result.low)
-                else f"{_signed(-result.high)} to {_signed(-result.low)}",
+                else f"{signed(-result.high, 1)} to {signed(-result.low, 1)}",
                 seconds_text(result.seconds),
             ]
             for result in self.results
@@ -214,8 +215,3 @@ def _half_width(difference: FloatArray, test_ratio: float) -> float:
         return math.nan
     variance = (1 / n_splits + test_ratio) * float(difference.var(ddof=1))
     return float(stdtrit(n_splits - 1, 0.975)) * math.sqrt(variance)
-
-
-def _signed(points: float) -> str:
-    # Adding 0 makes a zero of -0.0, which would read as a loss.
-    return f"{round(points, 1) + 0.0:+.1f}"

@@ -63,6 +63,7 @@ class TableColumns:
     duplicates: opt.Duplicates = None
     self_loops: opt.SelfLoops = "keep"
     closed_ids: opt.ClosedIds = False
+    missing_value: opt.MissingValue = "refuse"
 
     def options(self) -> dict[str, Any]:
         """The fields of a `TableOptions`."""

@@ -27,7 +27,7 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Labels and probabilities of all nodes of a graph.
+    """Labels and probabilities of all nodes of a graph; tables leave relation nodes out.
 
     Parameters
     ----------
@@ -95,6 +95,8 @@ class Predictions:
 
     def columns(self, rows: slice = slice(None)) -> dict[str, Any]:
         """Columns id, label, confidence, one probability a class, split; of all rows or some."""
+        entities = range(self.graph.n_entities)[rows]
+        rows = slice(entities.start, entities.stop)
         shares = self.probabilities[rows]
         return {
             "id": self.graph.node_ids[rows],
@@ -112,7 +114,7 @@ class Predictions:
 
     def write(self, path: Path) -> None:
         """Write the table as CSV, TSV or Parquet, by the suffix."""
-        write_table_blocks(map(self.columns, row_blocks(self.graph.n_nodes)), path)
+        write_table_blocks(map(self.columns, row_blocks(self.graph.n_entities)), path)
 
 
 def check_table_path(path: Path) -> None:

@@ -97,8 +97,8 @@ FeatureType = Annotated[
 GraphFolder = Annotated[Path, _option("Output", "--output -o", "DIR", "Folder of the graph.")]
 
 
-# Text and several labels of a node are encoded in memory, which a graph of any size may exceed.
-@takes_groups(without=("text", "label_separator"))
+# Not what would have to be looked at as a whole, which may exceed the memory.
+@takes_groups(without=("text", "label_separator", "missing_value"))
 def ingest(
     *,
     edges: EdgeFiles,

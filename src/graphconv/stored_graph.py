@@ -216,6 +216,7 @@ def _open(folder: Path, manifest: dict[str, Any]) -> Graph:
     fields = {
         "name": manifest["name"],
         "directed": manifest["directed"],
+        "n_entities": n_nodes,
         "adjacency": adjacency,
         "features": features,
         "labels": arrays["labels"].astype(np.int64),

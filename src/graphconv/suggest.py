@@ -106,8 +106,7 @@ def suggest(
     likeness = _product(directions[of_crowd], directions[of_among])
     covered = _product(directions[of_crowd], directions[of_known]).max(axis=1, initial=0)
     weight = _uncertainty(shares[crowd], fitted.graph.is_multilabel)
-    columns = predictions.columns()
-    labels, confidence = columns["label"], columns["confidence"]
+    labels, confidence = predictions.labels, predictions.confidence
     return tuple(
         Suggestion(
             graph.node_ids[node : node + 1].tolist()[0], gain, labels[node], float(confidence[node])
@@ -131,7 +130,7 @@ def _candidates(
                 hint = did_you_mean(str(node), map(str, position))
                 raise ValueError(f"candidates must be ids of the graph's nodes, got {node!r}{hint}")
         return np.sort(np.array([position[node] for node in wanted], dtype=np.int64))
-    is_free = split == ""
+    is_free = (split == "") & (np.arange(graph.n_nodes) < graph.n_entities)
     if graph is not fitted.graph:
         # New data may bring labels that the model was not trained with.
         is_free &= ~graph.is_labelled

@@ -35,7 +35,7 @@ def describe(graph: Graph) -> list[str]:
     ]
     sizes = _sizes(graph)
     used = [f"{sizes[f'n_{name}']:,} {name}" for name in SPLITS]
-    spare = graph.n_nodes - sizes["n_unlabelled"] - sum(sizes[f"n_{name}"] for name in SPLITS)
+    spare = graph.n_entities - sizes["n_unlabelled"] - sum(sizes[f"n_{name}"] for name in SPLITS)
     used += [f"{spare:,} in no split"] if spare else []
     lack = sizes["n_unlabelled"]
     end = f"; {count(lack, 'node')} to label" if lack else ""
@@ -166,4 +166,4 @@ def _percent(results: dict[str, Any], key: str) -> str:
 
 def _sizes(graph: Graph) -> dict[str, int]:
     sizes = {f"n_{name}": len(getattr(graph, f"{name}_index")) for name in SPLITS}
-    return {**sizes, "n_unlabelled": int((~graph.is_labelled).sum())}
+    return {**sizes, "n_unlabelled": graph.n_entities - int(graph.is_labelled.sum())}

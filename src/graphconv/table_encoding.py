@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv.graph import Features
-from graphconv.table_files import as_text, did_you_mean, is_missing, shown
+from graphconv.table_files import MISSING_MARKS, as_text, did_you_mean, is_missing, shown
 
 if TYPE_CHECKING:
     import pandas as pd
     from sklearn.feature_extraction.text import TfidfVectorizer
 
 At = Callable[[int], str]
+MissingValue = Literal["refuse", "mean", "zero"]
 
 # Rarer words are left out: the first layer has one row of weights for each word.
 MAX_WORDS = 20_000
@@ -60,6 +61,8 @@ class TableEncoding:
     ----------
     numeric : tuple of str
         Columns of finite numbers, one feature each.
+    fill : tuple of float
+        What stands for an empty cell, one number for each of `numeric`. Empty: none is allowed.
     categorical : tuple of CategoricalColumn
         A missing value, or one that was not there at `fit`, leaves its block zero.
     text : tuple of TextColumn
@@ -89,6 +92,7 @@ class TableEncoding:
     categorical: tuple[CategoricalColumn, ...] = ()
     text: tuple[TextColumn, ...] = ()
     relations: tuple[str, ...] = ()
+    fill: tuple[float, ...] = ()
 
     @classmethod
     def fit(
@@ -98,15 +102,18 @@ class TableEncoding:
         numeric: Sequence[str] = (),
         categorical: Sequence[str] = (),
         text: Sequence[str] = (),
+        missing_value: MissingValue = "refuse",
         where: str = "nodes",
         at: At | None = None,
     ) -> TableEncoding:
-        """Learn the categories and the words of a table.
+        """Learn the categories, the words and, perhaps, the means of a table.
 
         Parameters
         ----------
         frame : DataFrame
         numeric, categorical, text : sequences of column names
+        missing_value : {"refuse", "mean", "zero"}
+            What stands for an empty cell of a numeric column.
         where : str
             The name of the table in errors.
         at : callable, optional
@@ -116,10 +123,15 @@ class TableEncoding:
         at = at or _line_in(where)
         for name in (*numeric, *categorical, *text):
             _check_column(frame, name, where, "")
-        for name in numeric:
-            finite_numbers(frame[name], at, advice=_UNDECLARED)
+        fill: tuple[float, ...] = ()
+        if missing_value != "refuse":
+            fill = tuple(_fit_fill(frame[name], missing_value, at, where) for name in numeric)
+        for place, name in enumerate(numeric):
+            column = _filled(frame[name], fill[place]) if fill else frame[name]
+            finite_numbers(column, at, advice=_UNDECLARED, advice_if_empty=_EMPTY)
         return cls(
             numeric=tuple(numeric),
+            fill=fill,
             categorical=tuple(_fit_categorical(frame[name], where) for name in categorical),
             text=tuple(_fit_text(frame[name], where) for name in text),
         )
@@ -167,7 +179,8 @@ class TableEncoding:
             return None, ()
         numbers = np.empty((len(frame), len(self.numeric)), dtype=np.float32)
         for position, name in enumerate(self.numeric):
-            numbers[:, position] = finite_numbers(frame[name], at)
+            column = _filled(frame[name], self.fill[position]) if self.fill else frame[name]
+            numbers[:, position] = finite_numbers(column, at, advice_if_empty=_EMPTY)
         if not self.categorical and not self.text:
             return numbers, self.feature_names
         blocks = [
@@ -194,6 +207,7 @@ class TableEncoding:
                 for column in self.text
             ],
             "relations": list(self.relations),
+            "fill": list(self.fill),
         }
 
     @classmethod
@@ -215,9 +229,15 @@ class TableEncoding:
                     for column in content["text"]
                 ),
                 relations=_strings(content["relations"]),
+                fill=tuple(float(number) for number in content.get("fill", ())),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not the encoding of a table: {error!r}") from None
+        if encoding.fill and len(encoding.fill) != len(encoding.numeric):
+            raise ValueError(
+                f"fill must be one number a numeric column ({len(encoding.numeric)}), "
+                f"got {len(encoding.fill)}"
+            )
         for column in encoding.text:
             if len(column.idf) != len(column.vocabulary) or not np.isfinite(column.idf).all():
                 raise ValueError(
@@ -227,13 +247,17 @@ class TableEncoding:
         return encoding
 
 
+_EMPTY = ": train with --missing-value mean, or zero, to fill empty cells"
 _UNDECLARED = ": declare it with --text or --categorical, or drop it with --ignore"
 
 
-def finite_numbers(column: pd.Series[Any], at: At, *, advice: str = "") -> npt.NDArray[np.float64]:
+def finite_numbers(
+    column: pd.Series[Any], at: At, *, advice: str = "", advice_if_empty: str = ""
+) -> npt.NDArray[np.float64]:
     """The cells of a column as finite numbers, or a ValueError that names the first that is not.
 
-    `advice` ends the message where not one cell is a number.
+    `advice` ends the message where not one cell is a number, `advice_if_empty` where the cell is
+    empty.
 
     Examples
     --------
@@ -253,11 +277,36 @@ def finite_numbers(column: pd.Series[Any], at: At, *, advice: str = "") -> npt.N
         # No number at all: the column is not dirty, it is of another kind.
         row = words[0]
     else:
-        advice = ""
+        advice = "" if _is_word(column.iloc[row]) else advice_if_empty
     must = "fit float32" if np.isfinite(numbers[row]) else "be a finite number"
     raise ValueError(
         f"{at(row)}: column {str(column.name)!r} must {must}, got {shown(column.iloc[row])}{advice}"
     )
+
+
+def _fit_fill(column: pd.Series[Any], missing_value: MissingValue, at: At, where: str) -> float:
+    """What stands for an empty cell of a numeric column."""
+    numbers = _as_numbers(column)
+    known = numbers[np.isfinite(numbers)]
+    if not len(known) and n_empty_cells(column) < len(column):
+        finite_numbers(column, at, advice=_UNDECLARED)  # words only: it is refused here
+    if missing_value == "zero":
+        return 0.0
+    if not len(known):
+        raise ValueError(
+            f"{where}: column {str(column.name)!r} must hold a number to take the mean of, got none"
+        )
+    return float(known.mean())
+
+
+def n_empty_cells(column: pd.Series[Any]) -> int:
+    """How many cells of a column hold nothing."""
+    return sum(not _is_word(cell) for cell in column.tolist())
+
+
+def _filled(column: pd.Series[Any], number: float) -> pd.Series[Any]:
+    is_empty = np.array([not _is_word(cell) for cell in column.tolist()], dtype=bool)
+    return column.astype(object).mask(is_empty, number) if is_empty.any() else column
 
 
 def _as_numbers(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
@@ -284,7 +333,7 @@ def _as_number(cell: object) -> float:
 
 
 def _is_word(cell: object) -> bool:
-    return not is_missing(cell) and str(cell).strip() != ""
+    return not is_missing(cell) and str(cell).strip() not in MISSING_MARKS
 
 
 def _line_in(where: str) -> At:

@@ -128,6 +128,10 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+# What programs write for a value that is not there. Ids are never read this way.
+MISSING_MARKS = frozenset(("", "NA", "N/A", "<NA>", "NaN", "nan", "null", "NULL"))
+
+
 def is_missing(value: object) -> bool:
     """Whether a cell is None, NaN, or one of pandas' marks of a missing value."""
     is_nan = isinstance(value, float) and value != value

@@ -2,32 +2,23 @@
 
 Two `Table`s enter, a `LoadedGraph` leaves: the graph, how its features were made of the columns,
 and what the user should be told. Every reader ends here, so a CSV file, a data frame and a GraphML
-file with the same content give the same graph. `triples` converts knowledge
-graphs on the way.
+file with the same content give the same graph. `triples` converts knowledge graphs on the way.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from graphconv.graph import (
-    Duplicates,
-    Features,
-    Graph,
-    IntArray,
-    SelfLoops,
-    adjacency_from_edges,
-    symmetrise,
-)
-from graphconv.table_encoding import TableEncoding, finite_numbers
-from graphconv.table_files import Table, as_text, count, did_you_mean, shown
+from graphconv.graph import Features, Graph, IntArray, adjacency_from_edges, symmetrise
+from graphconv.table_columns import TableOptions, column_of, node_positions, optional_column
+from graphconv.table_encoding import TableEncoding, finite_numbers, n_empty_cells
+from graphconv.table_files import Table, count, shown
 from graphconv.table_labels import read_labels, read_split
 from graphconv.triples import (
     bipartite_edges,
@@ -36,15 +27,7 @@ from graphconv.triples import (
     with_relation_ids,
 )
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-OTHER_NAMES = {
-    "source": ("src", "from", "head", "subject"),
-    "target": ("dst", "to", "tail", "object"),
-    "id": ("node", "node_id", "name"),
-    "label": ("class", "y", "category"),
-}
+__all__ = ["LoadedGraph", "TableOptions", "build_graph"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,55 +47,6 @@ class LoadedGraph:
     graph: Graph
     encoding: TableEncoding | None = None
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableOptions:
-    """How tables are to be read; `readers.read_tables` says what each option means."""
-
-    source: str = "source"
-    target: str = "target"
-    weight: str | None = None
-    relation: str | None = None
-    id: str = "id"
-    label: str = "label"
-    split: str | None = None
-    categorical: Sequence[str] = ()
-    text: Sequence[str] = ()
-    ignore: Sequence[str] = ()
-    label_separator: str | None = None
-    directed: bool = False
-    duplicates: Duplicates | None = None
-    self_loops: SelfLoops = "keep"
-    closed_ids: bool = False
-    require_label: bool = True
-    encoding: TableEncoding | None = None
-    name: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.duplicates not in (None, "sum", "collapse"):
-            raise ValueError(f"duplicates must be 'sum' or 'collapse', got {self.duplicates!r}")
-        if self.self_loops not in ("keep", "drop"):
-            raise ValueError(f"self_loops must be 'keep' or 'drop', got {self.self_loops!r}")
-        if self.label_separator == "":
-            raise ValueError("label_separator must not be empty")
-        # text="title" for text=["title"] is an easy slip, and would be read as five columns.
-        for field in ("categorical", "text", "ignore"):
-            value = getattr(self, field)
-            object.__setattr__(self, field, (value,) if isinstance(value, str) else tuple(value))
-
-    @property
-    def edge_text_columns(self) -> set[str]:
-        """Columns of an edge file that are text whatever they look like."""
-        return {self.source, self.target, self.relation or "relation"}
-
-    @property
-    def node_text_columns(self) -> set[str]:
-        """Columns of a node file that are text whatever they look like."""
-        fitted = self.encoding or TableEncoding()
-        encoded = set(fitted.columns) - set(fitted.numeric)
-        declared = {*self.categorical, *self.text, *self.ignore} - set(fitted.numeric)
-        return {self.id, self.label, self.split or "split"} | declared | encoded
 
 
 def build_graph(
@@ -138,7 +72,7 @@ def build_graph(
     Graph('graph': 2 nodes, 1 edges, no features, 0 classes, 0 labelled)
     """
     notes = [*edges.notes, *(nodes.notes if nodes else ())]
-    ids, source, target = _positions(edges, nodes, options)
+    ids, source, target = node_positions(edges, nodes, options)
     weight = _weights(edges, options)
     encoding, features = _features(nodes, options, notes)
     n_table = 0 if nodes is None else len(nodes.frame)
@@ -146,8 +80,9 @@ def build_graph(
     if nodes is not None and len(ids) > n_table:
         lack = "no label" if features is None else "no label and zero features"
         notes.append(f"{count(len(ids) - n_table, 'node')} only in {edges.name}: {lack}")
-    relation = _optional_column(edges, options.relation, "relation")
+    relation = optional_column(edges, options.relation, "relation")
     relations: tuple[str, ...] = ()
+    n_entities: int | None = None
     if relation is not None:
         if options.directed or options.duplicates == "sum":
             wrong = "directed" if options.directed else "duplicates='sum'"
@@ -163,6 +98,7 @@ def build_graph(
         )
         source, target = bipartite_edges(source, target, codes, n_entities=len(ids))
         weight, is_undirected = None, True
+        n_entities = len(ids)
         ids = with_relation_ids(ids, relations)
         if options.encoding is None:
             encoding = replace(encoding, relations=relations)
@@ -177,6 +113,7 @@ def build_graph(
             feature_names=feature_names,
             directed=options.directed,
             name="graph" if options.name is None else options.name,
+            n_entities=n_entities,
             **known,
         )
     except ValueError as error:
@@ -194,123 +131,20 @@ def _known_of_nodes(
     """What `Graph` takes of the columns of labels and splits."""
     if nodes is None or (options.label not in nodes.frame.columns and not options.require_label):
         return {}
-    column = _column(nodes, options.label, "label")
+    column = column_of(nodes, options.label, "label")
     labels, class_names = read_labels(
         nodes, column, n_nodes=n_nodes, separator=options.label_separator, notes=notes
     )
     known: dict[str, Any] = {"labels": labels, "class_names": class_names}
-    split = _optional_column(nodes, options.split, "split")
+    split = optional_column(nodes, options.split, "split")
     if split is not None:
         is_labelled = (labels if labels.ndim == 1 else labels.max(axis=1)) >= 0
         known |= read_split(nodes, split, is_labelled, strict=options.require_label, notes=notes)
     return known
 
 
-def _column(table: Table, name: str, option: str) -> pd.Series[Any]:
-    """The column of a table that an option names, or an error that says what there is."""
-    columns = [str(column) for column in table.frame.columns]
-    if name in columns:
-        return table.frame[name]
-    known = [column for column in columns if column.lower() in OTHER_NAMES.get(name, ())]
-    hint = did_you_mean(name, columns) or (f" (did you mean {known[0]!r}?)" if known else "")
-    named = [column for column in columns if not column.startswith("\0")]  # not our own
-    listed = ", ".join(shown(column) for column in named[:8]) + ", ..." * (len(named) > 8)
-    there = f"its columns are {listed}" if named else "it has no columns"
-    raise ValueError(
-        f"{table.name} has no column {name!r}; {there}{hint}: choose one with --{option}"
-    )
-
-
-def _optional_column(table: Table, name: str | None, default: str) -> pd.Series[Any] | None:
-    """A column by its name; by its usual name, if it is there, where none is given."""
-    if name is None:
-        return table.frame[default] if default in table.frame.columns else None
-    return _column(table, name, default) if name else None
-
-
-def _ids(table: Table, name: str, option: str) -> pd.Series[Any]:
-    column = _column(table, name, option)
-    if table.is_file:
-        column = as_text(column)
-        missing = (column == "").to_numpy(dtype=bool)
-    else:
-        column = column.astype(object) if column.dtype == "category" else column
-        missing = column.isna().to_numpy(dtype=bool)
-    if missing.any():
-        row = int(np.flatnonzero(missing)[0])
-        raise ValueError(f"{table.at(row)}: column {name!r} must name a node, got an empty cell")
-    return column
-
-
-def _positions(
-    edges: Table, nodes: Table | None, options: TableOptions
-) -> tuple[npt.NDArray[Any], IntArray, IntArray]:
-    """Ids of all nodes, those of the table first, and the positions of both ends of the edges."""
-    import pandas as pd
-
-    source = _ids(edges, options.source, "source")
-    target = _ids(edges, options.target, "target")
-    # Row by row, so that nodes stand in the order in which a reader of the file meets them.
-    parts = [pd.concat([source, target]).sort_index(kind="stable")]
-    if nodes is not None:
-        parts.insert(0, _ids(nodes, options.id, "id"))
-    elif options.closed_ids:
-        raise ValueError("closed ids need a node table, got none")
-    if len({part.dtype for part in parts}) > 1:
-        # pandas would make floats of whole numbers that meet a float.
-        parts = [part.astype(object) for part in parts]
-    try:
-        codes, unique = pd.factorize(pd.concat(parts).array)
-    except TypeError:
-        raise ValueError(f"{edges.name}: ids must be hashable, such as numbers or text") from None
-    ids = np.asarray(unique)
-    if not len(ids):
-        raise ValueError(f"{edges.name} must have an edge, or the node table a node, got neither")
-    n_table = 0 if nodes is None else len(nodes.frame)
-    positions = codes[n_table:].reshape(-1, 2).astype(np.int64)
-    if nodes is not None:
-        _check_table_ids(nodes, options.id, codes[:n_table])
-        _check_shared_ids(edges, nodes, options, ids, positions)
-    return ids, positions[:, 0], positions[:, 1]
-
-
-def _check_table_ids(nodes: Table, column: str, codes: npt.NDArray[Any]) -> None:
-    is_first = np.zeros(len(codes), dtype=bool)
-    _, first = np.unique(codes, return_index=True)
-    is_first[first] = True
-    if not is_first.all():
-        row = int(np.flatnonzero(~is_first)[0])
-        earlier = int(np.flatnonzero(codes == codes[row])[0])
-        node_id = shown(nodes.frame[column].iloc[row])
-        raise ValueError(
-            f"{nodes.at(row)}: id {node_id} must be unique, but {nodes.at(earlier)} has it too"
-        )
-
-
-def _check_shared_ids(
-    edges: Table,
-    nodes: Table,
-    options: TableOptions,
-    ids: npt.NDArray[Any],
-    positions: IntArray,
-) -> None:
-    unknown = positions >= len(nodes.frame)
-    if options.closed_ids and unknown.any():
-        row = int(np.flatnonzero(unknown.any(axis=1))[0])
-        side = 0 if unknown[row, 0] else 1
-        raise ValueError(
-            f"{edges.at(row)}: {('source', 'target')[side]} {shown(ids[positions[row, side]])} "
-            f"is not in {nodes.name}"
-        )
-    if len(unknown) and len(nodes.frame) and unknown.all():
-        raise ValueError(
-            f"{edges.name} and {nodes.name} must share ids, but no edge has one of the table's: "
-            f"{shown(ids[positions[0, 0]])} is one of the edges', {shown(ids[0])} of the table's"
-        )
-
-
 def _weights(edges: Table, options: TableOptions) -> npt.NDArray[np.float64] | None:
-    column = _optional_column(edges, options.weight, "weight")
+    column = optional_column(edges, options.weight, "weight")
     if column is None:
         return None
     weight = finite_numbers(column, edges.at)
@@ -389,6 +223,7 @@ def _features(
             numeric=left,
             categorical=options.categorical,
             text=options.text,
+            missing_value=options.missing_value,
             where=nodes.name,
             at=nodes.at,
         )
@@ -399,7 +234,12 @@ def _features(
                 f"{nodes.name}: the model was not trained with "
                 f"{', '.join(shown(column) for column in unknown[:8])}, left out"
             )
-    return encoding, encoding.transform(nodes.frame, nodes.name, at=nodes.at)[0]
+    features = encoding.transform(nodes.frame, nodes.name, at=nodes.at)[0]
+    for name, number in zip(encoding.numeric, encoding.fill, strict=False):
+        n_empty = n_empty_cells(nodes.frame[name])
+        if n_empty:
+            notes.append(f"{count(n_empty, 'empty cell')} of column {name!r} taken as {number:.6g}")
+    return encoding, features
 
 
 def _feature_columns(nodes: Table, options: TableOptions) -> list[str]:
@@ -408,11 +248,11 @@ def _feature_columns(nodes: Table, options: TableOptions) -> list[str]:
     if options.encoding is None:
         for option in ("categorical", "text", "ignore"):
             for name in getattr(options, option):
-                _column(nodes, name, option)
+                column_of(nodes, name, option)
         roles += [*options.categorical, *options.text]
     if options.require_label or options.label in nodes.frame.columns:
-        roles.append(str(_column(nodes, options.label, "label").name))
-    split = _optional_column(nodes, options.split, "split")
+        roles.append(str(column_of(nodes, options.label, "label").name))
+    split = optional_column(nodes, options.split, "split")
     if split is not None:
         roles.append(str(split.name))
     name, times = Counter(roles).most_common(1)[0]

@@ -10,13 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import IntArray, encode_labels
-from graphconv.table_files import Table, as_text, count, is_missing, shown
+from graphconv.table_files import MISSING_MARKS, Table, as_text, count, is_missing, shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# What other programs write for a label that is not there. Ids are never read this way.
-MISSING_LABELS = frozenset(("", "-1", "NA", "N/A", "<NA>", "NaN", "nan", "null", "NULL"))
+MISSING_LABELS = MISSING_MARKS | {"-1"}
 SPLIT_MARKS = {
     "train": "train",
     "training": "train",

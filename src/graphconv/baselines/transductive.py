@@ -17,9 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from graphconv.estimator_input import (
     array_of_names,
-    check_features,
-    encode_targets,
-    graph_from_arrays,
+    graph_to_fit,
     graph_to_predict,
     seeds_of,
 )
@@ -64,16 +62,7 @@ class TransductiveClassifier(ClassifierMixin, BaseEstimator, ABC):
         """
         seed = seeds_of(self.random_state, 1)[0]
         self.joins_neighbours_ = adjacency is None and not isinstance(X, Graph)
-        if isinstance(X, Graph):
-            if y is not None or adjacency is not None:
-                raise ValueError("fit must get a Graph alone, or arrays; got a Graph and arrays")
-            graph = X
-        else:
-            X = check_features(self, X, reset=True)
-            labels, class_names = encode_targets(y)
-            graph = graph_from_arrays(
-                X, labels, class_names, adjacency, self.directed, self.n_neighbors
-            )
+        graph = graph_to_fit(self, X, y, adjacency)
         if graph.is_multilabel:
             raise ValueError(
                 f"{type(self).__name__} needs one label a node, got a matrix of several labels"

@@ -60,7 +60,9 @@ def _markdown_row(texts: Iterable[str]) -> str:
 def _markdown_figure(figure: Figure) -> str:
     lines = [f"![{figure.alt}]({figure.file}.png)", f"*{figure.title}*"]
     if figure.page:
-        lines.append(f"[{figure.page}]({figure.page}): the same, to play and to step through.")
+        moving = figure.page.removesuffix(".html") + ".gif"
+        lines.append(f"![Animation: {figure.title}]({moving})")
+        lines.append(f"A rerun also writes `{figure.page}`: the same, to play and to step through.")
     return "\n\n".join(lines)
 
 

@@ -78,7 +78,7 @@ class Table:
 class Figure:
     """A picture, as PNG and SVG of the same name in the folder of the results.
 
-    `page` names a page to open beside it, if there is one.
+    `page` names a page to open beside it, if there is one; a GIF of the same name is with it.
     """
 
     file: str

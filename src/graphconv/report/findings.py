@@ -229,7 +229,7 @@ class Findings:
 
     def threshold_rows(self) -> list[ThresholdRow]:
         """What is left, and how good it is, if one uses only labels above some confidence."""
-        confidence, index = self.predictions.confidence, self.held_out
+        confidence, index = self.predictions.confidence[: self.graph.n_entities], self.held_out
         right = self._right_nodes(index)
         rows = []
         for threshold in THRESHOLDS:
@@ -244,9 +244,9 @@ class Findings:
     def least_certain(self, most: int = 20) -> Array:
         """Nodes with the least confidence among those without a label, or else outside training."""
         graph = self.graph
-        chosen = np.flatnonzero(~graph.is_labelled)
+        chosen = np.flatnonzero(~graph.is_labelled[: graph.n_entities])
         if not len(chosen):
-            chosen = np.setdiff1d(np.arange(graph.n_nodes), graph.train_index)
+            chosen = np.setdiff1d(np.arange(graph.n_entities), graph.train_index)
         order = np.argsort(self.predictions.confidence[chosen], kind="stable")
         return np.asarray(chosen[order[:most]])
 

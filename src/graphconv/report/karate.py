@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.animation import PillowWriter
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from graphconv.files import json_text, replacing_file
 from graphconv.report.figures import Array, new_figure
 from graphconv.report.style import COLOURS, MARKERS
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 # Frames of the animation: every third iteration, and a rest on the last one.
 _STEP, _REST, _FRAMES_A_SECOND = 3, 20, 15
+_N_GREYS = 9
+_RING = "#444444"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +54,7 @@ def _draw_members(panel: Axes, club: Club, places: Array, ring: bool) -> None:
     )
     is_labelled = np.isin(np.arange(len(places)), club.labelled) & ring
     for number in range(int(club.labels.max()) + 1):
-        for chosen, size, edge in ((~is_labelled, 45, "white"), (is_labelled, 110, "#444444")):
+        for chosen, size, edge in ((~is_labelled, 45, "white"), (is_labelled, 110, _RING)):
             own = places[(club.labels == number) & chosen]
             panel.scatter(
                 own[:, 0],
@@ -119,20 +125,51 @@ def draw_evolution(club: Club, iterations: Sequence[int]) -> Figure:
 
 def write_animation(club: Club, path: Path) -> None:
     """The whole training as a GIF."""
+    from PIL import Image
+
+    last = len(club.positions) - 1
+    # One palette for all frames, without dithering: what does not move has the same bytes in every
+    # frame, and Pillow writes only what changed.
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(_palette(int(club.labels.max()) + 1).tobytes())
+    frames = [
+        _draw_frame(club, number).quantize(palette=palette, dither=Image.Dither.NONE)
+        for number in [*range(0, last, _STEP), last]
+    ]
+    milliseconds = 1000 // _FRAMES_A_SECOND
+    with replacing_file(path) as temporary:
+        frames[0].save(
+            temporary,
+            format="GIF",
+            save_all=True,
+            append_images=frames[1:],
+            duration=[milliseconds] * (len(frames) - 1) + [_REST * milliseconds],
+            loop=0,
+        )
+
+
+def _palette(n_communities: int) -> Array:
+    """Greys, and each community's colour pure, half white and half the dark of its ring."""
+    greys = np.repeat(np.linspace(0, 255, _N_GREYS)[:, None], 3, axis=1)
+    pure = 255 * np.array([to_rgb(colour) for colour in COLOURS[:n_communities]])
+    mixed = [(pure + 255 * np.array(to_rgb(other))) / 2 for other in ("white", _RING)]
+    return np.vstack([greys, pure, *mixed]).round().astype(np.uint8)
+
+
+def _draw_frame(club: Club, number: int) -> Image:
+    """One moment of the training."""
+    from PIL import Image
+
     figure, axes = new_figure(1, 1, (4.8, 5.0))
     panel = axes[0][0]
-    last = len(club.positions) - 1
-    numbers = [*range(0, last, _STEP), *[last] * _REST]
-    writer = PillowWriter(fps=_FRAMES_A_SECOND)
-    with replacing_file(path) as temporary, writer.saving(figure, str(temporary), dpi=80):
-        for number in numbers:
-            panel.clear()
-            _draw_members(panel, club, club.positions[number], ring=True)
-            _frame_plane(panel)
-            panel.set_title(f"Karate club, iteration {number} of {last}")
-            panel.set_xlabel("first output unit")
-            panel.set_ylabel("second output unit")
-            writer.grab_frame()
+    _draw_members(panel, club, club.positions[number], ring=True)
+    _frame_plane(panel)
+    panel.set_title(f"Karate club, iteration {number} of {len(club.positions) - 1}")
+    panel.set_xlabel("first output unit")
+    panel.set_ylabel("second output unit")
+    drawn = BytesIO()
+    figure.savefig(drawn, format="png", dpi=80)
+    return Image.open(drawn).convert("RGB")
 
 
 def write_page(club: Club, accuracy: Array, path: Path) -> None:

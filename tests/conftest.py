@@ -1,0 +1,37 @@
+"""Fixtures that several test files share."""
+
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+from tests.command_line import make_runner, write_papers
+from tests.kernel_cases import KERNELS, MISSING
+
+from graphconv import kernels
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Runs a command line of graphconv in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return make_runner(monkeypatch, capsys)
+
+
+@pytest.fixture
+def papers(tmp_path):
+    return write_papers(tmp_path / "papers")
+
+
+@pytest.fixture(params=KERNELS)
+def kernel(request: pytest.FixtureRequest) -> ModuleType:
+    return kernels.select(request.param)
+
+
+@pytest.fixture
+def native() -> Iterator[ModuleType]:
+    if MISSING is not None:
+        pytest.skip(MISSING)
+    module = kernels.select("native")
+    before = module.get_threads()
+    yield module
+    module.set_threads(before)

@@ -1,0 +1,140 @@
+"""Tests of graphconv.training: when it stops, and which weights it keeps."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tests.training_runs import SHORT, labelled, run, small_graph, weights
+
+from graphconv.fitting import build_model
+from graphconv.settings import ROBUST, Settings
+from graphconv.training import MAX_EPOCHS_UNWATCHED, Epoch, TrainingState, _stop_early, evaluate
+
+
+def drive(sequences, settings, model):
+    """Feed epochs of (loss, accuracy) of each replica to the stopping rule; the final state.
+
+    Before each epoch all weights are set to its number, so that kept weights tell their epoch.
+    """
+    state = TrainingState.start(len(model.seeds))
+    for number, figures in enumerate(sequences, start=1):
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.fill_(number)
+        loss, accuracy = np.array(figures, dtype=float).T
+        state.epochs.append(Epoch(loss, accuracy, loss, accuracy))
+        _stop_early(model, state, settings, has_validation=True)
+        if (state.stopped_at > 0).all():
+            break
+    return state
+
+
+def kept_epochs(state):
+    return [None if own is None else int(own["layers.0.weight"].max()) for own in state.kept]
+
+
+def model_of(n_replicas):
+    return build_model(small_graph(), SHORT, list(range(n_replicas)))
+
+
+@pytest.mark.parametrize(
+    ("losses", "stopped"),
+    [
+        # Window 3: from the fifth epoch on, stop when the loss exceeds the mean of the three
+        # epochs before it.
+        ([5, 4, 3, 2, 1, 0.5], 0),
+        ([1, 1, 1, 1, 1.1], 5),  # mean 1
+        ([1, 1, 1, 9, 3], 0),  # mean of 1, 1, 9 is 11/3
+        ([1, 1, 1, 9, 4], 5),
+        ([1, 2, 3, 4, 3], 0),  # mean exactly 3: not above it
+        ([1, 2, 3, 4], 0),  # too early, though rising
+        # Sixth: 2 against (3 + 2 + 1) / 3 = 2, not yet; seventh: 1.7 against (2 + 1 + 2) / 3.
+        ([5, 4, 3, 2, 1, 2, 1.7], 7),
+    ],
+)
+def test_window_rule_by_hand(losses, stopped):
+    settings = replace(SHORT, early_stopping="window", patience=3)
+    model = model_of(1)
+    state = drive([[(loss, 0.5)] for loss in losses], settings, model)
+    assert state.stopped_at.tolist() == [stopped]
+    # The authors keep the weights of the epoch at which they stop.
+    assert kept_epochs(state) == [stopped or None]
+
+
+@pytest.mark.parametrize(
+    ("figures", "stopped", "kept"),
+    [
+        # Patience 3. Best accuracy first, then loss.
+        ([(1.0, 0.5), (0.9, 0.6), (0.8, 0.6), (0.9, 0.6), (0.9, 0.6), (0.9, 0.6)], 6, 3),
+        # The loss goes on improving, so training goes on, but the best accuracy was the first.
+        ([(1.0, 0.9), (0.9, 0.8), (0.8, 0.8), (0.7, 0.8), (0.6, 0.8)], 0, 1),
+        # The accuracy goes on improving while the loss rises.
+        ([(1.0, 0.5), (1.1, 0.6), (1.2, 0.7), (1.3, 0.8), (1.4, 0.9)], 0, 5),
+        # Equal accuracy and equal loss are no gain; of equals the first is kept.
+        ([(1.0, 0.5), (1.0, 0.5), (1.0, 0.5), (1.0, 0.5), (1.0, 0.5)], 4, 1),
+        # A gain in the last moment.
+        ([(1.0, 0.5), (1.0, 0.5), (1.0, 0.5), (0.9, 0.5), (1.0, 0.5)], 0, 4),
+    ],
+)
+def test_patience_rule_by_hand(figures, stopped, kept):
+    settings = replace(SHORT, early_stopping="best", patience=3)
+    state = drive([[pair] for pair in figures], settings, model_of(1))
+    assert state.stopped_at.tolist() == [stopped]
+    assert kept_epochs(state) == [kept]
+
+
+def test_replicas_stop_each_by_itself():
+    settings = replace(SHORT, early_stopping="best", patience=2)
+    state = drive(
+        [
+            [(1.0, 0.5), (1.0, 0.5)],
+            [(1.1, 0.5), (0.9, 0.5)],
+            [(1.1, 0.5), (0.8, 0.5)],  # the first one stops
+            [(0.1, 0.9), (0.9, 0.5)],  # too late for the first one to count
+            [(0.1, 0.9), (0.9, 0.5)],
+        ],
+        settings,
+        model_of(2),
+    )
+    assert state.stopped_at.tolist() == [3, 5]
+    assert kept_epochs(state) == [1, 3]
+
+
+def test_best_weights_are_restored():
+    graph = small_graph()
+    seen = []
+    settings = replace(ROBUST, hidden=(8,), scaling="none", patience=15, max_epochs=200)
+    model, state = run(graph, settings, on_checkpoint=lambda make: seen.append(make()))
+    assert len(seen) == state.stopped_at[0] == len(state.epochs) < 200
+    ranks = [(e.validation_accuracy[0], -e.validation_loss[0]) for e in state.epochs]
+    best = ranks.index(max(ranks))
+    assert best < len(seen) - 1
+    for name, value in weights(model).items():
+        assert torch.equal(value, seen[best][f"model.{name}"])
+    loss, accuracy = evaluate(model, labelled(graph, graph.validation_index, model))
+    assert (accuracy[0], -loss[0]) == ranks[best]
+
+
+def test_window_rule_counts_the_penalty_in_its_loss():
+    graph = small_graph()
+    settings = replace(SHORT, early_stopping="window", patience=50, max_epochs=1, weight_decay=0.3)
+    model, state = run(graph, settings)
+    loss, _ = evaluate(model, labelled(graph, graph.validation_index, model))
+    squares = float(model.layers[0].weight.detach().double().square().sum())
+    assert state.epochs[0].validation_loss[0] == pytest.approx(loss[0] + 0.15 * squares, rel=1e-5)
+
+
+@pytest.mark.parametrize(("max_epochs", "expected"), [(1000, MAX_EPOCHS_UNWATCHED), (30, 30)])
+def test_without_validation_at_most_200_epochs(max_epochs, expected):
+    settings = Settings(hidden=(2,), scaling="none", max_epochs=max_epochs, patience=1)
+    _, state = run(small_graph(), settings, watched=False)
+    assert len(state.epochs) == state.stopped_at[0] == expected
+    assert np.isnan(state.epochs[-1].validation_loss).all()
+    assert np.isnan(state.epochs[-1].validation_accuracy).all()
+
+
+def test_early_stopping_none_runs_to_the_end():
+    _, state = run(small_graph(), replace(SHORT, patience=1))
+    assert len(state.epochs) == SHORT.max_epochs
+    assert state.kept == [None]

@@ -1,0 +1,163 @@
+"""Tests of the native kernels: threads, variants of the code and processes change no bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from types import ModuleType
+
+import numpy as np
+import pytest
+from tests.command_line import ROOT
+from tests.kernel_cases import HALF, KEY, big_product, big_results, make_rows, needs_native
+
+from graphconv.kernels import Dropout, reference
+
+
+def test_same_bits_for_any_number_of_threads(native: ModuleType) -> None:
+    native.set_threads(1)
+    want = big_results(native)
+    for n in (2, 4):
+        native.set_threads(n)
+        assert native.get_threads() == n
+        for _ in range(3):
+            for name, got in big_results(native).items():
+                assert got.tobytes() == want[name].tobytes(), f"{name}, {n} threads"
+
+
+def test_big_results_equal_the_reference(native: ModuleType) -> None:
+    native.set_threads(2)
+    got_all, want_all = big_results(native), big_results(reference)
+    for name, want in want_all.items():
+        np.testing.assert_allclose(got_all[name], want, rtol=1e-4, atol=2e-4, err_msg=name)
+        if "walks" in name:
+            assert (got_all[name] == want).all()
+
+
+def test_a_replica_gives_the_bits_of_its_single_run(native: ModuleType) -> None:
+    rows, _ = make_rows(300, 200)
+    rng = np.random.default_rng(3)
+    weights = rng.standard_normal((4, 200, 16)).astype(np.float32)
+    denses = rng.standard_normal((4, 300, 16)).astype(np.float32)
+    keys = (3, 5, 7, KEY)
+    together = native.feature_product(rows, np.hstack(list(weights)), Dropout(keys, HALF))
+    gradient = native.feature_product_transposed(
+        rows, np.hstack(list(denses)), 200, Dropout(keys, HALF)
+    )
+    spread = native.propagate(rows, np.hstack(list(weights)))
+    for r in range(4):
+        columns = slice(16 * r, 16 * r + 16)
+        alone = Dropout(keys[r : r + 1], HALF)
+        assert (together[:, columns] == native.feature_product(rows, weights[r], alone)).all()
+        single = native.feature_product_transposed(rows, denses[r], 200, alone)
+        assert (gradient[:, columns] == single).all()
+        assert (spread[:, columns] == native.propagate(rows, weights[r])).all()
+
+
+VARIANT_SCRIPT = """
+import hashlib, json, sys
+sys.path.insert(0, sys.argv[1])
+from kernel_cases import big_results
+from graphconv.kernels import native
+native.set_threads(2)
+digests = {k: hashlib.sha256(v.tobytes()).hexdigest() for k, v in big_results(native).items()}
+print(json.dumps([native.variant(), digests]))
+"""
+
+
+def run_script(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script, str(ROOT / "tests")],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@needs_native
+def test_every_variant_gives_the_same_bits() -> None:
+    ran = {}
+    for name in ("baseline", "avx2", "avx512"):
+        result = run_script(VARIANT_SCRIPT, GRAPHCONV_SIMD=name)
+        if result.returncode:
+            assert "GRAPHCONV_SIMD must be one of" in result.stderr, result.stderr
+            continue
+        variant, digests = json.loads(result.stdout)
+        assert variant == name
+        ran[name] = digests
+    assert "baseline" in ran
+    for name, digests in ran.items():
+        assert digests == ran["baseline"], name
+
+
+@needs_native
+@pytest.mark.parametrize("setting", ["0", "many", "-1"])
+def test_wrong_number_of_threads_in_the_environment(setting: str) -> None:
+    result = run_script("import graphconv.kernels.native", GRAPHCONV_THREADS=setting)
+    assert f"GRAPHCONV_THREADS must be in 1 .. 1024, got '{setting}'" in result.stderr
+
+
+@needs_native
+def test_number_of_threads_from_the_environment() -> None:
+    script = "from graphconv.kernels import native; print(native.get_threads())"
+    assert run_script(script, GRAPHCONV_THREADS="3").stdout.strip() == "3"
+    default = int(run_script(script, GRAPHCONV_THREADS="").stdout)
+    assert 1 <= default <= (os.cpu_count() or 1)
+
+
+def test_threads_must_be_positive(native: ModuleType) -> None:
+    for n in (0, -1, 5000):
+        with pytest.raises(ValueError, match="number of threads must be in"):
+            native.set_threads(n)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_has_threads_of_its_own(native: ModuleType) -> None:
+    native.set_threads(4)
+    rows, weight, want = big_product(native)  # the parent's helpers exist now
+    for _ in range(5):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # a child that hangs dies
+            same = all((native.feature_product(rows, weight) == want).all() for _ in range(20))
+            os._exit(0 if same else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    assert (native.feature_product(rows, weight) == want).all()
+
+
+def test_several_python_threads_at_once(native: ModuleType) -> None:
+    native.set_threads(3)
+    rows, weight, want = big_product(native)
+    same = []
+
+    def work() -> None:
+        same.extend((native.feature_product(rows, weight) == want).all() for _ in range(40))
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(same) == 160
+    assert all(same)
+
+
+@needs_native
+def test_exit_while_helpers_sleep() -> None:
+    script = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from kernel_cases import big_product
+from graphconv.kernels import native
+native.set_threads(4)
+big_product(native)
+"""
+    result = run_script(script)
+    assert (result.returncode, result.stderr) == (0, "")
