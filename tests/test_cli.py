@@ -154,6 +154,8 @@ def test_triples(run, papers, tmp_path):
     table = pd.read_csv("runs/triples/predictions.csv")
     assert len(table) == 150
     assert not table["id"].str.contains(":").any()
+    assert run("embed", "runs/triples", "--json").json["n_nodes"] == 150
+    assert pd.read_csv("embedding.csv")["id"].tolist() == table["id"].tolist()
     listed = run("suggest", "runs/triples", "-n", n_free, "--json").json["suggestions"]
     assert {one["id"] for one in listed} <= set(table["id"])
     run("suggest", "runs/triples", "-n", n_free + 1, expect=2)

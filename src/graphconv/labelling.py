@@ -85,9 +85,9 @@ def run_embedding(folder: Path, data: DataRequest, output: Path, screen: Screen)
         return {"id": graph.node_ids[rows], **numbers}
 
     write_table_blocks(map(columns, row_blocks(graph.n_entities)), output)
-    screen.note(f"{values.shape[1]} activations of {graph.n_nodes:,} nodes written to {output}")
+    screen.note(f"{values.shape[1]} activations of {graph.n_entities:,} nodes written to {output}")
     screen.result(
-        {"n_nodes": graph.n_nodes, "n_columns": int(values.shape[1]), "output": str(output)}
+        {"n_nodes": graph.n_entities, "n_columns": int(values.shape[1]), "output": str(output)}
     )
 
 

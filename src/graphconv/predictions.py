@@ -126,7 +126,7 @@ def check_table_path(path: Path) -> None:
 def row_blocks(n_rows: int) -> Iterator[slice]:
     """All rows of a table in pieces that fit any memory; one at least, for the columns' names."""
     for first in range(0, max(n_rows, 1), BLOCK_ROWS):
-        yield slice(first, first + BLOCK_ROWS)
+        yield slice(first, min(first + BLOCK_ROWS, n_rows))
 
 
 def write_table(columns: Mapping[str, Any], path: Path) -> None:

@@ -41,7 +41,7 @@ def warnings(texts: Sequence[str]) -> str:
 def tiles(findings: Findings) -> str:
     """The figures that matter most, large."""
     graph, accuracy, bins = findings.graph, findings.accuracy, findings.reliability
-    shown = [("Nodes labelled", f"{graph.n_nodes:,}", f"from {len(graph.train_index):,} labels")]
+    shown = [("Nodes labelled", f"{graph.n_entities:,}", f"from {len(graph.train_index):,} labels")]
     if accuracy is not None:
         pairs = " of decisions" if graph.is_multilabel else ""
         about = f"between {percent(accuracy.low)} and {percent(accuracy.high)}, 95 % confidence"
@@ -55,7 +55,7 @@ def tiles(findings: Findings) -> str:
             about += f"; {percent(before)} uncalibrated"
         shown.append(("Calibration error", percent(bins.error), about))
     sure = next(row for row in findings.threshold_rows() if row.threshold == 0.9)
-    share = percent(sure.n_nodes / graph.n_nodes, 0)
+    share = percent(sure.n_nodes / graph.n_entities, 0)
     shown.append(("At least 90 % sure", f"{sure.n_nodes:,}", f"{share} of all nodes"))
     cells = "\n".join(
         f'<div class="tile"><dt>{safe(name)}</dt><dd><div class="figure">{safe(figure)}</div>'
@@ -198,7 +198,7 @@ def _threshold_table(findings: Findings) -> str:
     whole = " (all of a node's labels)" if findings.graph.is_multilabel else ""
     for row in findings.threshold_rows():
         name = "every label" if row.threshold == 0 else f"at least {percent(row.threshold, 0)} sure"
-        share = percent(row.n_nodes / findings.graph.n_nodes, 0)
+        share = percent(row.n_nodes / findings.graph.n_entities, 0)
         rows.append([name, f"{row.n_nodes:,} ({share})", _interval(row.right)])
     columns = ["If you use", "Nodes", f"Right{whole}"]
     caption = (

@@ -42,8 +42,8 @@ def summary(findings: Findings) -> list[str]:
     n_train = len(graph.train_index)
     sentences = [
         f"The model was shown the labels of {count(n_train, 'node')} "
-        f"({percent(n_train / graph.n_nodes)}) and labelled all {graph.n_nodes:,} nodes of the "
-        "graph."
+        f"({percent(n_train / graph.n_entities)}) and labelled all {graph.n_entities:,} nodes "
+        "of the graph."
     ]
     sentences += _how_good(findings)
     sentences += _how_sure(findings)
@@ -106,8 +106,8 @@ def _how_sure(findings: Findings) -> list[str]:
     if sure.right is not None and not findings.graph.is_multilabel:
         said.append(
             f"It is at least 90 % sure of {sure.n_nodes:,} nodes "
-            f"({percent(sure.n_nodes / findings.graph.n_nodes, 0)}); of such nodes that could be "
-            f"checked, {percent(sure.right.share)} are right."
+            f"({percent(sure.n_nodes / findings.graph.n_entities, 0)}); of such nodes that could "
+            f"be checked, {percent(sure.right.share)} are right."
         )
     return said
 
