@@ -92,6 +92,7 @@ def train(
     seed: opt.Seed = 0,
     runs: opt.Runs = 1,
     kernels: opt.Kernels = "auto",
+    timeout: opt.Timeout = 300.0,
     output: opt.OutputFolder = None,
     report: opt.Report = False,
     resume: opt.Resume = False,
@@ -117,7 +118,7 @@ def train(
     settings["fanout"] = fanout if fanout in (None, "all") else _fanout(fanout)
     chosen = {name: value for name, value in settings.items() if value is not None}
     wanted = ModelRequest(model, preset, chosen, seed, runs, kernels, calibrate, auto)
-    run_training(request, wanted, output, screen, resume, checkpoint_seconds, report)
+    run_training(request, wanted, output, screen, resume, checkpoint_seconds, report, timeout)
 
 
 @app.command(cls=opt.GroupedCommand, short_help="Label nodes with a trained model.")
