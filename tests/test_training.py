@@ -13,7 +13,7 @@ from tests.training_runs import SHORT, assert_same_bits, labelled, run, small_gr
 
 from graphconv import kernels
 from graphconv.batching import make_batch
-from graphconv.fitting import _class_weights, build_model
+from graphconv.fitting import build_model, class_weights
 from graphconv.graph import Graph
 from graphconv.settings import ROBUST, Settings
 from graphconv.training import LabelledBatch, evaluate, single_torch_thread, train
@@ -115,7 +115,7 @@ def test_multilabel_accuracy_counts_pairs():
 )
 def test_class_weights_by_hand(class_weight, expected):
     graph = Graph(np.zeros((5, 5)), labels=[0, 0, 0, 1, -1], class_names=["common", "rare"])
-    weights_by_class = _class_weights(graph, Settings(class_weight=class_weight))
+    weights_by_class = class_weights(graph, Settings(class_weight=class_weight))
     batch = make_batch(graph, graph.train_index, n_hops=0)
     weighted = LabelledBatch.make(batch, graph.labels, weights_by_class)
     np.testing.assert_allclose(weighted.weight, expected, rtol=1e-6)
@@ -124,13 +124,13 @@ def test_class_weights_by_hand(class_weight, expected):
 def test_class_weights_of_unknown_classes_are_refused():
     graph = Graph(np.zeros((2, 2)), labels=[0, 1], class_names=["a", "b"])
     with pytest.raises(ValueError, match=r"class_weight must name classes \('a', 'b'\), got 'c'"):
-        _class_weights(graph, Settings(class_weight={"c": 2.0}))
+        class_weights(graph, Settings(class_weight={"c": 2.0}))
 
 
 def test_several_labels_a_node_cannot_be_balanced():
     graph = small_graph(multilabel=True)
     with pytest.raises(ValueError, match="class_weight must be None where nodes have several"):
-        _class_weights(graph, Settings(class_weight="balanced"))
+        class_weights(graph, Settings(class_weight="balanced"))
 
 
 def test_several_batches_take_several_steps_and_average_by_size():

@@ -5,7 +5,7 @@ import torch
 from tests.generated_graphs import generate
 
 from graphconv.batching import make_batch
-from graphconv.fitting import _class_weights, build_model
+from graphconv.fitting import build_model, class_weights
 from graphconv.graph import Graph
 from graphconv.settings import Settings
 from graphconv.training import LabelledBatch, train
@@ -37,7 +37,7 @@ def small_graph(features="sparse", directed=False, multilabel=False, n_nodes=60)
 
 def labelled(graph, index, model, settings=SHORT):
     batch = make_batch(graph, index, n_hops=model.n_hops)
-    return LabelledBatch.make(batch, graph.labels, _class_weights(graph, settings))
+    return LabelledBatch.make(batch, graph.labels, class_weights(graph, settings))
 
 
 def run(graph, settings, seeds=(0,), kernel="auto", watched=True, **options):

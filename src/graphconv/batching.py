@@ -60,6 +60,10 @@ class Batch:
         ends = np.arange(len(self.rows) + 1)
         return Csr(ends[:-1], ends[1:], self.rows, None)
 
+    def with_halo(self, x: Any, hop: int) -> Any:
+        """The rows that the sums of a hop read: x itself, unless some are another process's."""
+        return x
+
     def block(self, n_rows: int, n_columns: int, transposed: bool = False) -> Csr:
         """The leading (n_rows, n_columns) block of the adjacency matrix or of its transpose."""
         key = (n_rows, n_columns, transposed)
@@ -153,7 +157,7 @@ def make_batch(
         rows=rows,
         n_within=n_within,
         degree=graph.degree[rows].astype(dtype),
-        features=_feature_rows(features, None if targets is None else rows, dtype),
+        features=feature_rows(features, None if targets is None else rows, dtype),
         n_features=graph.n_nodes if features is None else int(features.shape[1]),
         adjacency=local,
         adjacency_transposed=transposed,
@@ -203,7 +207,7 @@ def sample_batch(
     numbering.of_node[rows] = np.arange(len(rows), dtype=np.int32)
     n_within, samples = [len(rows)], []
     for fanout, key in zip(fanouts, keys, strict=True):
-        sample = _copied_rows(graph.adjacency, rows, graph.is_weighted, fanout, key)
+        sample = copied_rows(graph.adjacency, rows, graph.is_weighted, fanout, key)
         samples.append(sample)
         found = sample.columns
         new = np.unique(found[numbering.of_node[found] < 0]).astype(np.int64)
@@ -229,7 +233,7 @@ def sample_batch(
         rows=rows,
         n_within=tuple(n_within),
         degree=graph.degree[rows].astype(dtype),
-        features=_feature_rows(features, rows, dtype),
+        features=feature_rows(features, rows, dtype),
         n_features=graph.n_nodes if features is None else int(features.shape[1]),
         adjacency=empty,
         adjacency_transposed=empty,
@@ -253,7 +257,7 @@ def nodes_within(
     of_node[targets] = np.arange(len(targets), dtype=np.int32)
     rings, counts = [targets], [len(targets)]
     for _ in range(n_hops):
-        reached = _copied_rows(adjacency, rings[-1], False).columns
+        reached = copied_rows(adjacency, rings[-1], False).columns
         ring = np.unique(reached[of_node[reached] < 0]).astype(np.int64)
         of_node[ring] = np.arange(counts[-1], counts[-1] + len(ring), dtype=np.int32)
         rings.append(ring)
@@ -261,18 +265,23 @@ def nodes_within(
     return np.concatenate(rings), tuple(counts)
 
 
-def _copied_rows(
+def copied_rows(
     adjacency: sp.csr_array,
     rows: IntArray,
     is_weighted: bool,
     fanout: int | None = None,
     key: int = 0,
+    row_ids: IntArray | None = None,
 ) -> RowSample:
+    """Some rows of the adjacency matrix, or samples of them; see `kernels.reference.sample_rows`.
+
+    `row_ids` are the rows' names in the hash that samples go by, where they have others.
+    """
     # Both implementations give the same bits, so there is nothing to choose. scipy would convert
     # all indices of a stored graph, whose arrays are of two types.
     values = adjacency.data if is_weighted else None
     sample: RowSample = kernels.select().sample_rows(
-        adjacency.indptr, adjacency.indices, values, rows, fanout, key
+        adjacency.indptr, adjacency.indices, values, rows, fanout, key, row_ids
     )
     return sample
 
@@ -281,7 +290,7 @@ def _submatrix(
     adjacency: sp.csr_array, rows: IntArray, is_weighted: bool, numbering: Numbering
 ) -> sp.csr_array:
     """The rows and columns of some nodes, which the numbering has numbered."""
-    chosen = _copied_rows(adjacency, rows, is_weighted)
+    chosen = copied_rows(adjacency, rows, is_weighted)
     columns = numbering.of_node[chosen.columns]
     inside = columns >= 0
     indptr = np.concatenate(([0], np.cumsum(inside)))[chosen.indptr].astype(np.int32)
@@ -307,7 +316,7 @@ def _leading_block(matrix: sp.csr_array, n_rows: int, n_columns: int, weighted: 
     return Csr(begin, np.ascontiguousarray(end), matrix.indices, values)
 
 
-def _feature_rows(features: Any, rows: IntArray | None, dtype: npt.DTypeLike) -> Csr | Array | None:
+def feature_rows(features: Any, rows: IntArray | None, dtype: npt.DTypeLike) -> Csr | Array | None:
     if features is None:
         return None
     if isinstance(features, StoredFeatures):

@@ -65,6 +65,7 @@ def train(
     seed: opt.Seed = 0,
     runs: opt.Runs = 1,
     kernels: opt.Kernels = "auto",
+    timeout: opt.Timeout = 300.0,
     output: opt.OutputFolder = None,
     report: opt.Report = False,
     resume: opt.Resume = False,
@@ -76,7 +77,7 @@ def train(
 
     wanted = ModelRequest(model, preset, settings.chosen(), seed, runs, kernels, calibrate, auto)
     request = given.request(tables, split)
-    run_training(request, wanted, output, screen, resume, checkpoint_seconds, report)
+    run_training(request, wanted, output, screen, resume, checkpoint_seconds, report, timeout)
 
 
 @app.command(cls=opt.GroupedCommand, short_help="Label nodes with a trained model.")

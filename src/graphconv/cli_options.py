@@ -266,6 +266,14 @@ Runs = Annotated[
     int,
     _training("--runs", "R", "Train so many seeds at once; their probabilities are averaged."),
 ]
+Timeout = Annotated[
+    float,
+    _training(
+        "--timeout",
+        "SECONDS",
+        "Under torchrun: how long a process may keep the others waiting before all stop.",
+    ),
+]
 Kernels = Annotated[
     str, _training("--kernels", "NAME", "Sparse products: auto, native or reference.")
 ]

@@ -59,8 +59,9 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         with _naming(path):
             temporary.mkdir()
             yield temporary
-            for file in temporary.iterdir():
-                _flush_to_disk(file)
+            for file in temporary.rglob("*"):
+                if file.is_file():
+                    _flush_to_disk(file)
             if path.exists():
                 os.replace(path, old)
             try:

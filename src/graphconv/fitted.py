@@ -103,7 +103,7 @@ class FittedGCN:
             # In place, a piece at a time: the array may be larger than memory.
             for piece in _pieces(values):
                 part = torch.from_numpy(piece)
-                part.copy_(self._shares(part))
+                part.copy_(self.shares(part))
         return values
 
     def batch_probabilities(self, batch: Batch) -> FloatMatrix:
@@ -112,11 +112,12 @@ class FittedGCN:
         The batch's features are taken as they are: they must have been through the scaler.
         """
         with torch.no_grad(), single_torch_thread():
-            shares = self._shares(self.model(batch))
+            shares = self.shares(self.model(batch))
         self.model.propagation.kernels.trim_memory()
         return cast(FloatMatrix, shares.numpy())
 
-    def _shares(self, logits: Tensor) -> Tensor:
+    def shares(self, logits: Tensor) -> Tensor:
+        """Probabilities of logits of shape (n_nodes, n_replicas, n_classes)."""
         if self.graph.is_multilabel:
             return logits.sigmoid()
         # Classes first: over a short last axis torch takes as long as the rest of the model.

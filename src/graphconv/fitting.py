@@ -34,6 +34,7 @@ from graphconv.scaling import (
 from graphconv.settings import Settings, resolve_settings
 from graphconv.splits import check_trainable, hold_out_validation
 from graphconv.training import (
+    Epoch,
     FloatArray,
     LabelledBatch,
     MakeBatches,
@@ -45,6 +46,7 @@ from graphconv.training import (
 FloatMatrix = npt.NDArray[np.float32]
 # Fewer held-out nodes than this say too little to stop by: all labels then train, for a fixed time.
 MIN_VALIDATION = 20
+VALIDATION_FRACTION = 0.2
 # Validation nodes that calibration goes by; fewer where each must be read from disk.
 MOST_CALIBRATED, MOST_CALIBRATED_STORED = 5000, 1000
 MakeTensors = Callable[[], dict[str, Tensor]]
@@ -66,7 +68,7 @@ def fit_gcn(
     preset: str = "robust",
     overrides: dict[str, Any] | None = None,
     seeds: Sequence[int] = (0,),
-    validation_fraction: float = 0.2,
+    validation_fraction: float = VALIDATION_FRACTION,
     calibrate: bool = True,
     kernels: kernel_choice.KernelName = "auto",
     watch: Watch | None = None,
@@ -103,8 +105,7 @@ def fit_gcn(
     """
     overrides = overrides or {}
     check_trainable(graph)
-    if len(graph.validation_index) == 0:
-        graph = _hold_out(graph, validation_fraction, seeds[0])
+    graph = hold_out(graph, validation_fraction, seeds[0])
     settings = resolve_settings("robust" if preset == "auto" else preset, overrides)
     choice = ""
     if preset == "auto":
@@ -122,13 +123,18 @@ def fit_gcn(
     if watch.on_note is not None and note:
         watch.on_note(note)
     model, scaler, state = _train(graph, settings, seeds, kernels, watch)
-    names = ("train_loss", "train_accuracy", "validation_loss", "validation_accuracy")
-    history = {
+    fitted = FittedGCN(
+        graph, settings, scaler, model, int(state.stopped_at.max()), history_of(state), choice
+    )
+    return calibrated(fitted) if calibrate else fitted
+
+
+def history_of(state: TrainingState) -> dict[str, list[float]]:
+    """Loss and accuracy of each epoch, a mean over replicas."""
+    return {
         name: np.array([getattr(epoch, name) for epoch in state.epochs]).mean(axis=1).tolist()
-        for name in names
+        for name in Epoch._fields
     }
-    fitted = FittedGCN(graph, settings, scaler, model, int(state.stopped_at.max()), history, choice)
-    return _calibrated(fitted) if calibrate and len(graph.validation_index) else fitted
 
 
 def build_model(
@@ -136,8 +142,11 @@ def build_model(
     settings: Settings,
     seeds: Sequence[int],
     kernels: kernel_choice.KernelName = "auto",
+    n_features: int | None = None,
 ) -> GCN:
     """An untrained GCN for a graph.
+
+    `n_features` are those of the whole, where the graph is a part of one.
 
     Examples
     --------
@@ -165,7 +174,7 @@ def build_model(
         kernels=kernel_choice.select(kernels),
     )
     return GCN(
-        graph.n_features,
+        graph.n_features if n_features is None else n_features,
         graph.n_classes,
         propagation,
         hidden=settings.hidden,
@@ -188,7 +197,7 @@ def _train(
     model = build_model(graph, settings, seeds, kernels)
 
     # Validation weighs classes as training does, or early stopping would undo the weights.
-    class_weight = _class_weights(graph, settings)
+    class_weight = class_weights(graph, settings)
 
     def labelled(index: IntArray) -> LabelledBatch:
         batch = make_batch(graph, index, n_hops=model.n_hops, features=features)
@@ -222,18 +231,23 @@ def _train(
     return model, scaler, state
 
 
-def _calibrated(fitted: FittedGCN) -> FittedGCN:
+def calibrated(fitted: FittedGCN, each: FloatMatrix | None = None) -> FittedGCN:
     """The same with the calibration that suits its validation nodes.
+
+    `each` are the probabilities of all nodes, where they are known already.
 
     One for the ensemble, not one a replica: its averaged probabilities are what is predicted, and
     scaling them can't change a label.
     """
     graph = fitted.graph
+    if not len(graph.validation_index):
+        return fitted
     # Two numbers need no more nodes than this, and each node of a large graph has its neighbours.
     most = MOST_CALIBRATED if graph.folder is None else MOST_CALIBRATED_STORED
     everyone = graph.validation_index
     index = everyone[np.linspace(0, len(everyone) - 1, min(len(everyone), most)).astype(np.int64)]
-    shares = mean_over_runs(fitted.probabilities(nodes=index))
+    own = fitted.probabilities(nodes=index) if each is None else each[index]
+    shares = mean_over_runs(own)
     return replace(fitted, calibration=fit_calibration(shares, graph.labels[index]))
 
 
@@ -253,7 +267,7 @@ def _is_full_batch(graph: Graph, settings: Settings) -> bool:
     return settings.fanout == "all" and (size is None or size >= len(graph.train_index))
 
 
-def _class_weights(graph: Graph, settings: Settings) -> FloatArray | None:
+def class_weights(graph: Graph, settings: Settings) -> FloatArray | None:
     """How much a node of each class counts; None where all count the same."""
     given = settings.class_weight
     if given is None:
@@ -275,7 +289,10 @@ def _class_weights(graph: Graph, settings: Settings) -> FloatArray | None:
     return weights
 
 
-def _hold_out(graph: Graph, fraction: float, seed: int) -> Graph:
+def hold_out(graph: Graph, fraction: float, seed: int) -> Graph:
+    """The graph with some of its training nodes for validation, if it has none and has enough."""
+    if len(graph.validation_index):
+        return graph
     if isinstance(fraction, bool) or not 0 <= fraction < 1:
         raise ValueError(f"validation_fraction must be at least 0 and below 1, got {fraction!r}")
     if fraction == 0:

@@ -14,7 +14,7 @@ import mmap
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,7 @@ def run_in_blocks(
     memory: int | None = None,
     scratch: Path | None = None,
     advance: Callable[[int], None] | None = None,
+    halo: Halo | None = None,
 ) -> npt.NDArray[np.float32]:
     """Logits of all nodes, or the activations that enter the last layer.
 
@@ -65,6 +66,8 @@ def run_in_blocks(
         Folder for those files. Default: the system's for temporary files.
     advance : callable, optional
         Told how many more rows of a layer are computed; a layer has as many as there are nodes.
+    halo : Halo, optional
+        Where the graph is a part of one, who has the rows of the nodes after its own.
 
     Returns
     -------
@@ -83,13 +86,23 @@ def run_in_blocks(
     True
     """
     budget = available_memory() // 2 if memory is None else memory
-    run = _Run(model, graph, scaler, _Space(budget, scratch), advance or (lambda n_rows: None))
+    space = Space(budget, scratch)
+    run = _Run(model, graph, scaler, space, advance or (lambda n_rows: None), halo)
     with torch.no_grad():
         values = run.layers(len(model.layers) - 1 if embed else len(model.layers))
     return cast(npt.NDArray[np.float32], values.reshape(graph.n_nodes, len(model.seeds), -1))
 
 
-class _Space:
+class Halo(Protocol):
+    """Rows of nodes whose layers another process computes."""
+
+    n_own: int  # rows before them, to be computed here
+
+    def fill(self, rows: Array) -> None:
+        """Put the others' rows after this process's own, which the others get."""
+
+
+class Space:
     """Arrays with a row a node: in memory as long as they fit, then in files without a name."""
 
     def __init__(self, n_bytes: int, scratch: Path | None) -> None:
@@ -121,11 +134,14 @@ class _Run:
         model: GCN,
         graph: Graph,
         scaler: FeatureScaler,
-        space: _Space,
+        space: Space,
         advance: Callable[[int], None],
+        halo: Halo | None = None,
     ) -> None:
         self.model = model
         self.graph = graph
+        self.halo = halo
+        self.n_rows = graph.n_nodes if halo is None else halo.n_own
         self.rule = model.propagation.rule
         self.kernels = model.propagation.kernels
         self.space = space
@@ -148,6 +164,7 @@ class _Run:
             keeps = not feeds or (self.model.residual and not is_last)
             output = self.space.new(self.graph.n_nodes, n_out) if keeps else None
             following = self._new_terms(layers[depth + 1]) if feeds else []
+            self._complete(summed)
             for block in self._blocks(n_out):
                 value = torch.from_numpy(self._propagate(summed, block))
                 if layer.bias is not None:
@@ -171,8 +188,14 @@ class _Run:
 
     def _blocks(self, width: int) -> Iterator[slice]:
         n_rows = max(256, BLOCK_NUMBERS // max(1, width))
-        for first in range(0, self.graph.n_nodes, n_rows):
-            yield slice(first, min(first + n_rows, self.graph.n_nodes))
+        for first in range(0, self.n_rows, n_rows):
+            yield slice(first, min(first + n_rows, self.n_rows))
+
+    def _complete(self, terms: list[Array]) -> None:
+        """Fetch the rows of other processes of the term whose neighbours are summed next."""
+        if self.halo is not None and self.rule != "none":
+            has_own_term = self.rule in ("chebyshev", "first-order") and len(terms) > 1
+            self.halo.fill(terms[1] if has_own_term else terms[0])
 
     def _let_go(self, *arrays: Array | None) -> None:
         adjacency = self.graph.adjacency
@@ -189,6 +212,8 @@ class _Run:
         n_in, n_terms, _, _ = layer.weight.shape
         weight = layer.weight.detach().reshape(n_in, -1)
         if self.features is None:
+            if self.halo is not None:  # a part's ids are positions in the whole graph
+                weight = weight[torch.from_numpy(np.asarray(self.graph.node_ids))]
             return [np.ascontiguousarray(part) for part in np.split(weight.numpy(), n_terms, 1)]
         terms = self._new_terms(layer)
         for block in self._blocks(n_in):
@@ -287,6 +312,7 @@ class _Run:
         later[:] = 0
         spare = self.space.new(n_nodes, width) if len(terms) > 2 else later
         for k in range(len(terms) - 2, 0, -1):
+            self._complete([terms[0], latest])
             for block in self._blocks(width):
                 spare[block] = terms[k][block] + 2 * self._laplacian(latest, block) - later[block]
                 self._let_go(spare, latest, later, terms[k])

@@ -26,10 +26,10 @@ from graphconv.training import FloatArray, LabelledBatch
 # Bytes of a stored graph's files that may be resident because batches were made of them.
 MAPPED_BYTES = 2 << 30
 # What else than dropout the seed decides; hash_key(seed, 1) is the held-out validation nodes.
-_SHUFFLE, _SAMPLE = 2, 3
+SHUFFLE, SAMPLE = 2, 3
 # Stands for the epoch where validation nodes sample neighbours: always the same ones, or losses of
 # different epochs could not be compared.
-_VALIDATION = -1
+VALIDATION = -1
 
 
 class MiniBatches:
@@ -72,13 +72,13 @@ class MiniBatches:
     def training(self, epoch: int) -> Iterator[LabelledBatch]:
         """The batches of an epoch, which together hold every training node once."""
         index = self.graph.train_index
-        rng = np.random.default_rng(hash_key(self.seed, epoch, _SHUFFLE))
+        rng = np.random.default_rng(hash_key(self.seed, epoch, SHUFFLE))
         return self._batches(index, rng.permutation(len(index)), epoch)
 
     def validation(self, epoch: int) -> Iterator[LabelledBatch]:
         """Batches of the validation nodes, the same in every epoch."""
         index = self.graph.validation_index
-        return self._batches(index, np.arange(len(index)), _VALIDATION)
+        return self._batches(index, np.arange(len(index)), VALIDATION)
 
     def _batches(self, index: IntArray, order: IntArray, epoch: int) -> Iterator[LabelledBatch]:
         size = self.settings.batch_size or max(1, len(index))
@@ -86,7 +86,7 @@ class MiniBatches:
         pieces = (
             index[np.sort(order[first : first + size])] for first in range(0, len(order), size)
         )
-        return _one_ahead(partial(self._make, targets, epoch) for targets in pieces)
+        return one_ahead(partial(self._make, targets, epoch) for targets in pieces)
 
     def _make(self, targets: IntArray, epoch: int) -> LabelledBatch:
         fanout = self.settings.fanout
@@ -103,7 +103,7 @@ class MiniBatches:
                 self.graph,
                 targets,
                 fanouts=fanout,
-                keys=[hash_key(self.seed, epoch, _SAMPLE, hop) for hop in range(len(fanout))],
+                keys=[hash_key(self.seed, epoch, SAMPLE, hop) for hop in range(len(fanout))],
                 features=self.features,
                 numbering=self._numbering,
             )
@@ -120,7 +120,7 @@ class MiniBatches:
                 release(matrix)
 
 
-def _one_ahead(jobs: Iterable[Callable[[], LabelledBatch]]) -> Iterator[LabelledBatch]:
+def one_ahead(jobs: Iterable[Callable[[], LabelledBatch]]) -> Iterator[LabelledBatch]:
     """What the jobs make, in order; while one result is used, a thread works on the next."""
     with ThreadPoolExecutor(1, thread_name_prefix="graphconv-batches") as executor:
         pending: Future[LabelledBatch] | None = None

@@ -126,15 +126,15 @@ class Propagation(nn.Module):
             return projected[:n_out]
         if self.rule == "renormalised":
             if self.raw_self_loop_weight is not None:
-                return self._renormalised_learned(projected, batch, n_out)
-            return self._normalised(projected, batch, n_out, self._fixed_weight)
+                return self._renormalised_learned(projected, batch, hop)
+            return self._normalised(projected, batch, hop, self._fixed_weight)
         if self.rule == "single-parameter":
-            return projected[:n_out] + self._normalised(projected, batch, n_out)
+            return projected[:n_out] + self._normalised(projected, batch, hop)
         if self.rule == "first-order":
             own, neighbours = projected.chunk(2, dim=1)
-            return own[:n_out] + self._normalised(neighbours, batch, n_out)
+            return own[:n_out] + self._normalised(neighbours, batch, hop)
         if self.rule == "first-order-only":
-            return self._normalised(projected, batch, n_out)
+            return self._normalised(projected, batch, hop)
         return self._chebyshev(projected, batch, hop)
 
     def _chebyshev(self, projected: Tensor, batch: Batch, hop: int) -> Tensor:
@@ -148,28 +148,28 @@ class Propagation(nn.Module):
             n_rows = batch.n_within[hop + k]
             b_k = (
                 terms[k][:n_rows]
-                + 2 * self._rescaled_laplacian(latest, batch, n_rows)
+                + 2 * self._rescaled_laplacian(latest, batch, hop + k)
                 - later[:n_rows]
             )
             later, latest = latest, b_k
         n_out = batch.n_within[hop]
-        return terms[0][:n_out] + self._rescaled_laplacian(latest, batch, n_out) - later[:n_out]
+        return terms[0][:n_out] + self._rescaled_laplacian(latest, batch, hop) - later[:n_out]
 
-    def _rescaled_laplacian(self, x: Tensor, batch: Batch, n_out: int) -> Tensor:
+    def _rescaled_laplacian(self, x: Tensor, batch: Batch, hop: int) -> Tensor:
         """L~ x = (2 / lambda_max - 1) x - (2 / lambda_max) S x."""
         ratio = 2 / self.lambda_max
-        product = -ratio * self._normalised(x, batch, n_out)
-        return product if ratio == 1 else (ratio - 1) * x[:n_out] + product
+        product = -ratio * self._normalised(x, batch, hop)
+        return product if ratio == 1 else (ratio - 1) * x[: batch.n_within[hop]] + product
 
-    def _normalised(self, x: Tensor, batch: Batch, n_out: int, self_weight: float = 0.0) -> Tensor:
+    def _normalised(self, x: Tensor, batch: Batch, hop: int, self_weight: float = 0.0) -> Tensor:
         row_scale, column_scale = self._scales.get(batch) or self._make_scales(batch, self_weight)
         return cast(
             Tensor,
             _NeighbourSum.apply(
-                x,
+                batch.with_halo(x, hop),
                 self.kernels,
                 batch,
-                n_out,
+                batch.n_within[hop],
                 row_scale,
                 column_scale,
                 self_weight,
@@ -186,9 +186,10 @@ class Propagation(nn.Module):
         self._scales[batch] = scales
         return scales
 
-    def _renormalised_learned(self, x: Tensor, batch: Batch, n_out: int) -> Tensor:
+    def _renormalised_learned(self, x: Tensor, batch: Batch, hop: int) -> Tensor:
         # The scales depend on lambda here, so torch applies them and follows their gradient.
         assert self.raw_self_loop_weight is not None
+        n_out, x = batch.n_within[hop], batch.with_halo(x, hop)
         # One replica at a time, so that each sums its gradient in the order it would alone.
         weights = nn.functional.softplus(self.raw_self_loop_weight).unbind()
         degree = torch.from_numpy(batch.degree).to(x.dtype)[: x.shape[0], None]

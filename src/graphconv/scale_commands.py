@@ -1,4 +1,4 @@
-"""Commands for graphs too large to be read whole: generate, ingest and verify."""
+"""Commands for graphs too large to be read whole: generate, ingest, partition and verify."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from graphconv import cli_options as opt
+from graphconv.console import Screen
 from graphconv.option_groups import ScreenOptions, TableColumns, takes_groups
 
 _option = opt.option
@@ -49,11 +50,7 @@ def generate(
     rows_per_file: RowsPerFile = 1 << 24,
     screen: ScreenOptions,
 ) -> None:
-    r"""Write tables of a generated graph of any size, to try things with.
-
-    \b
-    graphconv generate planted-partition --nodes 1000000 --edges 10000000 --features 64 -o tables
-    """
+    """Write tables of a generated graph of any size, to try things with."""
     from graphconv.files import check_writable
     from graphconv.generation import GraphRecipe, write_generated
 
@@ -109,13 +106,9 @@ def ingest(
     feature_type: FeatureType = "float32",
     screen: ScreenOptions,
 ) -> None:
-    r"""Make a graph folder of tables of any size, to train and predict on without loading it.
+    """Make a graph folder of tables of any size, to train and predict on without loading it.
 
     Killed on the way, the same command goes on from the last finished stage.
-
-    \b
-    graphconv ingest --edges 'edges-*.parquet' --nodes nodes.csv.gz -o graph
-    graphconv train graph
     """
     from graphconv.files import check_writable
     from graphconv.ingest import IngestRequest, describe_manifest
@@ -151,6 +144,87 @@ def ingest(
 
 
 @takes_groups()
+def partition(
+    *,
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="Folder that 'graphconv ingest' wrote, or a data set to store in one first.",
+            metavar="GRAPH_DIR",
+        ),
+    ],
+    parts: Annotated[int, _option("Parts", "--parts", "P", "How many: one for each process.")],
+    method: Annotated[
+        str, _option("Parts", "--method", "NAME", "metis, contiguous, or auto: metis if it can.")
+    ] = "auto",
+    output: Annotated[
+        Path | None, _option("Output", "--output -o", "DIR", "Folder to store a data set in.")
+    ] = None,
+    data_dir: opt.DataDir = None,
+    screen: ScreenOptions,
+) -> None:
+    """Cut a graph folder into parts, for a training by several processes."""
+    from dataclasses import asdict
+
+    from graphconv.partition import partition_graph
+    from graphconv.stored_graph import read_manifest
+
+    folder = _stored(data, output, data_dir, screen)
+    started = time.perf_counter()
+    manifest = read_manifest(folder)
+    with screen.counting("writing parts", manifest["n_nodes"], "nodes") as advance:
+        found = partition_graph(
+            folder, parts, method=method, on_note=screen.remark, advance=advance
+        )
+    seconds = time.perf_counter() - started
+    shown = {"n_nodes": "nodes", "n_edges": "edges", "n_halo": "halo rows", "n_cut": "cut edges"}
+    sizes = {name: [asdict(part)[name] for part in found] for name in shown}
+    # How much the largest part exceeds the mean: all others wait for it.
+    balance = {name: max(each) * parts / max(1, sum(each)) for name, each in sizes.items()}
+    # An edge that is cut counts in both its parts.
+    n_cut = sum(sizes["n_cut"]) // (1 if manifest["directed"] else 2)
+    totals = [manifest["n_nodes"], manifest["n_edges"], sum(sizes["n_halo"]), n_cut]
+    rows = [
+        *(
+            [str(number), *map("{:,}".format, each)]
+            for number, each in enumerate(zip(*sizes.values(), strict=True))
+        ),
+        ["all", *map("{:,}".format, totals)],
+        ["largest / mean", *map("{:.2f}".format, balance.values())],
+    ]
+    columns = ["part", *shown.values()]
+    screen.table(f"{folder} in {parts} parts, {seconds:.1f} s", columns, rows)
+    screen.result(
+        {
+            "output": str(folder),
+            "parts": [asdict(part) for part in found],
+            "n_cut": n_cut,
+            "balance": balance,
+            "seconds": seconds,
+        }
+    )
+
+
+def _stored(data: str, output: Path | None, data_dir: Path | None, screen: Screen) -> Path:
+    """The graph folder that is meant; a data set is stored in one first."""
+    from graphconv.data_source import DataRequest, load_data
+    from graphconv.files import check_writable
+    from graphconv.stored_graph import is_stored_graph, store_graph
+
+    if is_stored_graph(data):
+        if output is not None:
+            raise ValueError(f"--output is for data sets, {data} is a graph folder already")
+        return Path(data)
+    if output is None:
+        raise ValueError(f"{data} must be a graph folder, or be stored in one: --output DIR")
+    if output.exists() and not is_stored_graph(output) and any(output.iterdir()):
+        raise FileExistsError(f"{output} must be a new or empty folder, or an earlier graph")
+    check_writable(output)
+    store_graph(load_data(DataRequest(data, data_dir=data_dir), screen).graph, output)
+    return output
+
+
+@takes_groups()
 def verify(
     *,
     folder: Annotated[
@@ -171,6 +245,18 @@ def verify(
 
 def add_to(app: typer.Typer) -> None:
     """Make the commands known."""
-    app.command(cls=opt.GroupedCommand)(generate)
-    app.command(cls=opt.GroupedCommand)(ingest)
+    app.command(
+        cls=opt.GroupedCommand,
+        epilog="graphconv generate planted-partition --nodes 1000000 --edges 10000000 -o tables",
+    )(generate)
+    app.command(
+        cls=opt.GroupedCommand,
+        epilog="graphconv ingest --edges 'edges-*.parquet' --nodes nodes.csv.gz -o graph\n"
+        "graphconv train graph",
+    )(ingest)
+    app.command(
+        cls=opt.GroupedCommand,
+        epilog="graphconv partition graph --parts 4\n"
+        "torchrun --nproc-per-node 4 -m graphconv train graph",
+    )(partition)
     app.command(cls=opt.GroupedCommand)(verify)

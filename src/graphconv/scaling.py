@@ -6,7 +6,7 @@ outside the paper's own data the scaling is chosen from what the features are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -22,6 +22,7 @@ Scaling = Literal["auto", "row", "l2", "standard", "none"]
 # Numbers of a block of stored features that are in memory at a time.
 BLOCK_NUMBERS = 1 << 22
 SCALINGS: tuple[str, ...] = get_args(Scaling)
+Combine = Callable[[npt.NDArray[Any], str], npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,15 @@ class StoredFeatures:
                 release(self.features.indices, self.features.data)
 
 
-def fit_stored_scaler(features: Features, kind: Scaling = "auto") -> FeatureScaler:
-    """What `fit_scaler` learns, from features on disk, in two passes over blocks of rows."""
+def fit_stored_scaler(
+    features: Features, kind: Scaling = "auto", combine: Combine | None = None
+) -> FeatureScaler:
+    """What `fit_scaler` learns, from features on disk, in two passes over blocks of rows.
+
+    Where other processes have the other rows, `combine` gives the sum or the maximum ("sum", "max")
+    of numbers over all of them.
+    """
+    combine = combine or (lambda numbers, how: numbers)
     if kind not in SCALINGS:
         raise ValueError(f"scaling must be one of {', '.join(SCALINGS)}, got {kind!r}")
     source = StoredFeatures(features)
@@ -124,6 +132,11 @@ def fit_stored_scaler(features: Features, kind: Scaling = "auto") -> FeatureScal
             filled += np.bincount(block.indices, minlength=n_columns)
         else:
             largest = np.maximum(largest, np.abs(exact).max(axis=0, initial=0))
+    largest = combine(largest, "max")
+    smallest = -float(combine(np.array([-smallest]), "max")[0])
+    total, squares = combine(total, "sum"), combine(squares, "sum")
+    filled = combine(filled, "sum").astype(np.int64)
+    n_filled, n_rows = combine(np.array([n_filled, n_rows]), "sum").astype(np.int64).tolist()
     if kind == "auto":
         share = n_filled / max(1, n_rows * n_columns)
         kind = "l2" if _are_words(smallest, largest, share) else "standard"
@@ -136,6 +149,7 @@ def fit_stored_scaler(features: Features, kind: Scaling = "auto") -> FeatureScal
     deviation = np.zeros(n_columns)
     for block in source.blocks():
         deviation += ((block.astype(np.float64) - mean) ** 2).sum(axis=0)
+    deviation = combine(deviation, "sum")
     return FeatureScaler("standard", *_safe_scale(mean, np.sqrt(deviation / max(n_rows, 1))))
 
 

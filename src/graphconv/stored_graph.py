@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from graphconv.files import json_text, replacing_folder
 from graphconv.graph import Graph
 
 FORMAT = 1
@@ -103,6 +104,21 @@ def write_array(path: Path, array: Array) -> StoredArray:
     writer = ArrayWriter(path, array.dtype.str, array.shape[1:])
     writer.append(array)
     return writer.close()
+
+
+def write_matrix(
+    folder: Path, name: str, matrix: Any, *, is_unweighted: bool = False
+) -> dict[str, StoredArray]:
+    """Write a dense or sparse matrix that is at hand whole; its arrays by the names of `_open`."""
+    if not sp.issparse(matrix):
+        return {name: write_array(folder / f"{name}.bin", matrix)}
+    parts = {"indptr": matrix.indptr.astype("<i8"), "indices": matrix.indices.astype("<i4")}
+    if not is_unweighted:
+        parts["data"] = matrix.data.astype("<f4")
+    return {
+        f"{name}.{part}": write_array(folder / f"{name}.{part}.bin", array)
+        for part, array in parts.items()
+    }
 
 
 class StoredIds:
@@ -200,16 +216,89 @@ def open_graph(folder: str | Path) -> Graph:
         raise ValueError(f"{folder / MANIFEST} must be complete, but lacks {error}") from error
 
 
+def store_graph(graph: Graph, folder: str | Path) -> None:
+    """Write a graph that is in memory as a folder that `open_graph` opens, whole or not at all.
+
+    Parameters
+    ----------
+    graph : Graph
+        Its ids must be all whole numbers or all text.
+    folder : path
+        Replaced, if it is there.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from graphconv import load_dataset
+    >>> from graphconv.stored_graph import open_graph, store_graph
+    >>> folder = pathlib.Path(tempfile.mkdtemp(), "karate")
+    >>> store_graph(load_dataset("karate"), folder)
+    >>> open_graph(folder)
+    Graph('karate': 34 nodes, 78 edges, no features, 4 classes, 34 labelled)
+    """
+    from graphconv.table_encoding import TableEncoding
+
+    with replacing_folder(Path(folder)) as new:
+        arrays = write_matrix(
+            new, "adjacency", graph.adjacency, is_unweighted=not graph.is_weighted
+        )
+        arrays["degree"] = write_array(new / "degree.bin", graph.degree)
+        arrays["labels"] = write_array(new / "labels.bin", graph.labels.astype(np.int32))
+        if graph.features is not None:
+            arrays |= write_matrix(new, "features", graph.features)
+        for name in _SPLIT_NAMES:
+            file = f"{name}_index"
+            arrays[file] = write_array(new / f"{file}.bin", getattr(graph, file))
+        ids_file = None
+        if graph.node_ids.dtype.kind in "iu":
+            arrays["ids"] = write_array(new / "ids.bin", graph.node_ids.astype(np.int64))
+        else:
+            ids_file = _write_ids(new / "ids.arrow", graph.node_ids)
+        specs = {name: array.to_json() for name, array in arrays.items()}
+        names = graph.feature_names or [f"f{place}" for place in range(graph.n_features)]
+        manifest = {
+            "format": FORMAT,
+            "name": graph.name,
+            "directed": graph.directed,
+            "n_nodes": graph.n_nodes,
+            "n_edges": graph.n_edges,
+            "n_entries": int(graph.adjacency.nnz),
+            "n_self_loops": graph.n_self_loops,
+            "n_isolated": graph.n_isolated,
+            "is_weighted": graph.is_weighted,
+            "n_labelled": int(graph.is_labelled.sum()),
+            "has_split": True,
+            "class_names": list(graph.class_names),
+            "feature_names": None if graph.features is None else list(names),
+            "encoding": TableEncoding().to_json(),
+            "arrays": specs,
+            "ids_file": ids_file,
+            "digest": graph.fingerprint(),
+            "notes": [],
+        }
+        (new / MANIFEST).write_text(json_text(manifest, indent=1), encoding="utf-8")
+
+
+def _write_ids(path: Path, ids: Any) -> dict[str, str]:
+    import pyarrow as pa
+
+    schema = pa.schema([("id", pa.large_string())])
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as file:
+        texts = pa.array([str(node) for node in ids.tolist()], type=pa.large_string())
+        file.write_batch(pa.record_batch([texts], schema=schema))
+    return {"file": path.name, "blake2b": file_checksum(path)}
+
+
 def _open(folder: Path, manifest: dict[str, Any]) -> Graph:
     if sys.byteorder != "little":
         raise ValueError("stored graphs are little-endian, this machine is not")
     specs = {k: StoredArray.from_json(v) for k, v in manifest["arrays"].items()}
     arrays = {name: spec.open(folder) for name, spec in specs.items()}
     n_nodes = manifest["n_nodes"]
-    adjacency = _csr("adjacency", arrays, (n_nodes, n_nodes))
+    adjacency = csr_of_arrays("adjacency", arrays, (n_nodes, n_nodes))
     features: Any = arrays.get("features")
     if "features.indptr" in arrays:
-        features = _csr("features", arrays, (n_nodes, len(manifest["feature_names"])))
+        features = csr_of_arrays("features", arrays, (n_nodes, len(manifest["feature_names"])))
     ids: Any = arrays.get("ids")
     if ids is None:
         ids = StoredIds(folder / manifest["ids_file"]["file"], n_nodes)
@@ -237,7 +326,7 @@ def _open(folder: Path, manifest: dict[str, Any]) -> Graph:
     return Graph.trusted(fields, known)
 
 
-def _csr(name: str, arrays: dict[str, Array], shape: tuple[int, int]) -> sp.csr_array:
+def csr_of_arrays(name: str, arrays: dict[str, Array], shape: tuple[int, int]) -> sp.csr_array:
     """A matrix of mapped arrays, put together by hand: scipy's constructor would copy them."""
     matrix = sp.csr_array(shape, dtype=np.float32)
     matrix.indptr = arrays[f"{name}.indptr"]

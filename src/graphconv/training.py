@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,13 @@ class LabelledBatch:
         cls, batch: Batch, labels: npt.NDArray[np.int64], class_weight: FloatArray | None = None
     ) -> LabelledBatch:
         """Labels are those of all nodes; the batch picks its targets'. Weights are by class."""
-        own = labels[batch.rows[: batch.n_within[0]]]
+        return cls.of_targets(batch, labels[batch.rows[: batch.n_within[0]]], class_weight)
+
+    @classmethod
+    def of_targets(
+        cls, batch: Batch, own: npt.NDArray[np.int64], class_weight: FloatArray | None = None
+    ) -> LabelledBatch:
+        """The same, given the targets' labels."""
         weight = np.ones(len(own))
         if class_weight is not None:
             # Of several labels a node, the heaviest counts.
@@ -50,6 +56,13 @@ class LabelledBatch:
         wanted = own.astype(batch.degree.dtype if own.ndim == 2 else np.int64)
         total = float(weight.sum())
         return cls(batch, wanted, weight / max(total, 1e-300), total)
+
+
+class Group(Protocol):
+    """Processes that train together, each on its share of every batch."""
+
+    def add_up(self, values: Tensor, what: str = ...) -> None:
+        """Replace values by their sum over all processes."""
 
 
 # Batches that are made anew for every epoch, while the one before is trained on.
@@ -104,6 +117,7 @@ def train(
     on_epoch: Callable[[Progress], None] | None = None,
     resume_from: dict[str, Tensor] | None = None,
     on_checkpoint: Callable[[Callable[[], dict[str, Tensor]]], None] | None = None,
+    group: Group | None = None,
 ) -> TrainingState:
     """Train the model in place and return the record of it.
 
@@ -124,6 +138,9 @@ def train(
     on_checkpoint : callable, optional
         Called after each epoch with a function that returns the checkpoint's tensors; calling that
         function is what costs, so the receiver chooses when.
+    group : Group, optional
+        The processes that train this model together: they have the same weights, and each has a
+        share of every batch. Without it this process trains alone.
     """
     state = TrainingState.start(len(model.seeds))
     optimiser = _Adam(model, settings)
@@ -138,7 +155,7 @@ def train(
                 break
             steps = batches(epoch) if callable(batches) else batches
             watched = validation(epoch) if callable(validation) else validation
-            figures = _run_epoch(model, optimiser, steps, watched, epoch, settings)
+            figures = _run_epoch(model, optimiser, steps, watched, epoch, settings, group)
             state.epochs.append(figures)
             _stop_early(model, state, settings, has_validation=validation is not None)
             if on_epoch is not None:
@@ -191,9 +208,11 @@ class _Adam:
             for name, parameter in self.parameters.items()
         ]
 
-    def step(self, loss: Tensor) -> None:
-        """Update the parameters by the gradient of the loss."""
+    def step(self, loss: Tensor, group: Group | None) -> None:
+        """Update the parameters by the gradient of the loss, or of all processes' losses."""
         slopes = torch.autograd.grad(loss, list(self.parameters.values()))
+        if group is not None:
+            slopes = _added_up(slopes, group)
         self.n_steps += 1
         for slope, decay, (parameter, mean, square) in zip(
             slopes, self.decay, self._arrays, strict=True
@@ -207,6 +226,25 @@ class _Adam:
                 self.learning_rate,
                 decay,
             )
+
+
+def _added_up(slopes: Sequence[Tensor], group: Group) -> tuple[Tensor, ...]:
+    """Gradients summed over all processes, in one message."""
+    flat = torch.cat([slope.reshape(-1) for slope in slopes])
+    group.add_up(flat, "gradients")
+    parts = flat.split([slope.numel() for slope in slopes])
+    return tuple(part.view_as(slope) for part, slope in zip(parts, slopes, strict=True))
+
+
+def _mean_figures(
+    figures: FloatArray, total: float, group: Group | None
+) -> tuple[FloatArray, float]:
+    """Figures of the batch of all processes, and how much it counts."""
+    if group is None:
+        return figures, total
+    sums = torch.from_numpy(np.append(total * figures.ravel(), total))
+    group.add_up(sums)
+    return sums[:-1].numpy().reshape(figures.shape) / float(sums[-1]), float(sums[-1])
 
 
 class _Loss(torch.autograd.Function):
@@ -230,8 +268,8 @@ class _Loss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        # The loss is the end of the line: its own gradient is 1.
-        return ctx.gradient, None, None
+        # Its own gradient is 1, or a process's share of the batch.
+        return ctx.gradient * gradients[0], None, None
 
 
 def _run_epoch(
@@ -241,20 +279,25 @@ def _run_epoch(
     validation: LabelledBatch | Iterable[LabelledBatch] | None,
     epoch: int,
     settings: Settings,
+    group: Group | None = None,
 ) -> Epoch:
     figures, totals = [], []
     for labelled in batches:
         logits = model.forward(labelled.batch, epoch)
         loss, own = _Loss.apply(logits, model.propagation.kernels, labelled)
-        optimiser.step(loss)
-        figures.append(own.numpy())
-        totals.append(labelled.total)
+        mean, total = _mean_figures(own.numpy(), labelled.total, group)
+        if group is not None:
+            # Before the gradient, whose parts are sent to other processes.
+            loss = loss * (labelled.total / total)
+        optimiser.step(loss, group)
+        figures.append(mean)
+        totals.append(total)
     mean = np.average(figures, axis=0, weights=totals) if len(totals) > 1 else figures[0]
     train_loss, train_accuracy = mean
     if validation is None:
         missing = np.full(len(train_loss), np.nan)
         return Epoch(train_loss, train_accuracy, missing, missing)
-    validation_loss, validation_accuracy = evaluate(model, validation)
+    validation_loss, validation_accuracy = evaluate(model, validation, group)
     if settings.early_stopping == "window":
         # The authors' validation cost carries the L2 term, which matters to their stopping rule.
         validation_loss = validation_loss + _penalty(model, settings)
@@ -262,27 +305,29 @@ def _run_epoch(
 
 
 def evaluate(
-    model: GCN, labelled: LabelledBatch | Iterable[LabelledBatch]
+    model: GCN, labelled: LabelledBatch | Iterable[LabelledBatch], group: Group | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Loss and accuracy of each replica on a batch or on several, without dropout.
 
     Nodes count by their weight. For several labels a node, accuracy is the share of (node, class)
     pairs that are right.
     """
-    if not isinstance(labelled, LabelledBatch):
-        parts = [(*evaluate(model, part), part.total) for part in labelled]
-        shares = np.array([total for _, _, total in parts])
-        shares /= shares.sum()
-        return (
-            shares @ np.array([loss for loss, _, _ in parts]),
-            shares @ np.array([accuracy for _, accuracy, _ in parts]),
-        )
+    parts = [labelled] if isinstance(labelled, LabelledBatch) else labelled
+    found = [_mean_figures(_figures(model, part), part.total, group) for part in parts]
+    if len(found) == 1:
+        loss, accuracy = found[0][0]
+        return loss, accuracy
+    shares = np.array([total for _, total in found])
+    shares /= shares.sum()
+    loss, accuracy = np.tensordot(shares, np.array([figures for figures, _ in found]), axes=1)
+    return loss, accuracy
+
+
+def _figures(model: GCN, labelled: LabelledBatch) -> FloatArray:
     with torch.no_grad():
         logits = model.forward(labelled.batch)
-    _, (loss, accuracy) = model.propagation.kernels.loss(
-        logits.numpy(), labelled.labels, labelled.weight
-    )
-    return loss, accuracy
+    _, figures = model.propagation.kernels.loss(logits.numpy(), labelled.labels, labelled.weight)
+    return cast(FloatArray, figures)
 
 
 def _penalised(model: GCN, settings: Settings) -> list[GraphConvolution]:

@@ -5,6 +5,7 @@ Everything that can be wrong with the request or the data is found before torch 
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -96,7 +97,7 @@ class ModelRequest:
 
 
 @dataclass(frozen=True)
-class _Job:
+class Job:
     """A training whose data is loaded and whose output folder is known to be writable."""
 
     loaded: LoadedGraph
@@ -106,6 +107,11 @@ class _Job:
     folder: Path
     screen: Screen
     with_report: bool = False
+
+    @property
+    def training_path(self) -> Path:
+        """Where the state of an unfinished training lies."""
+        return self.folder.with_name(f"{self.folder.name}.training")
 
     @property
     def paper_accuracy(self) -> float | None:
@@ -150,8 +156,13 @@ def run_training(
     resume: bool = False,
     checkpoint_seconds: float = 10.0,
     with_report: bool = False,
+    timeout: float = 300.0,
 ) -> None:
-    """Load data, train, write the model folder with predictions.csv, print the table."""
+    """Load data, train, write the model folder with predictions.csv, print the table.
+
+    Started by torchrun, this is one of several processes that do so together; each may keep the
+    others waiting for `timeout` seconds.
+    """
     wanted.check()
     check_options_are_used(data)
     if not checkpoint_seconds >= 0:
@@ -160,13 +171,15 @@ def run_training(
         raise ValueError(f"--resume is for gcn and mlp, got --model {wanted.model}")
     if with_report and wanted.is_baseline:
         raise ValueError(f"--report is for gcn and mlp, got --model {wanted.model}")
-    loaded = load_data(data, screen)
-    graph, note = split_data(loaded.graph, data.split, wanted.seed)
-    folder = Path("runs") / graph.name.replace(":", "-") if output is None else output
-    check_replaceable(folder)
-    check_writable(folder)
-    loaded = replace(loaded, notes=(*loaded.notes, note))
-    job = _Job(loaded, graph, data, wanted, folder, screen, with_report)
+    if "WORLD_SIZE" in os.environ and "RANK" in os.environ:
+        from graphconv.distributed_training import ParallelRequest, train_in_parallel
+
+        train_in_parallel(
+            ParallelRequest(data, wanted, output, resume, checkpoint_seconds, timeout), screen
+        )
+        return
+    job = load_job(data, wanted, output, screen, with_report)
+    graph = job.graph
     if graph.folder is not None and with_report:
         raise ValueError("--report needs a graph in memory, got a folder")
     if wanted.is_baseline:
@@ -177,7 +190,24 @@ def run_training(
         _train_gcn(job, resume, checkpoint_seconds)
 
 
-def _train_baseline(job: _Job) -> None:
+def load_job(
+    data: DataRequest,
+    wanted: ModelRequest,
+    output: Path | None,
+    screen: Screen,
+    with_report: bool = False,
+) -> Job:
+    """Load the data, split it, and find out whether the result can be written."""
+    loaded = load_data(data, screen)
+    graph, note = split_data(loaded.graph, data.split, wanted.seed)
+    folder = Path("runs") / graph.name.replace(":", "-") if output is None else output
+    check_replaceable(folder)
+    check_writable(folder)
+    loaded = replace(loaded, notes=(*loaded.notes, note))
+    return Job(loaded, graph, data, wanted, folder, screen, with_report)
+
+
+def _train_baseline(job: Job) -> None:
     """Fit a baseline for every seed; it has no model to save, only results."""
     wanted, graph = job.wanted, job.graph
     known = graph.name if graph.name in PAPER_ACCURACY else None
@@ -196,26 +226,39 @@ def _train_baseline(job: _Job) -> None:
     job.tell(results, "predictions.csv and results.json (a baseline has no model to save)")
 
 
-def _train_gcn(job: _Job, resume: bool, checkpoint_seconds: float) -> None:
-    from graphconv.checkpoint import SavedModel, TrainingFile, save_model
+def _train_gcn(job: Job, resume: bool, checkpoint_seconds: float) -> None:
+    from graphconv.checkpoint import TrainingFile
 
     job, about_memory = _settle_batches(job)
-    identity = _identity(job)
-    path = job.folder.with_name(f"{job.folder.name}.training")
-    file = TrainingFile(path, identity, checkpoint_seconds)
-    if resume and not path.exists() and _tell_if_finished(job, file):
+    identity = identity_of(job)
+    file = TrainingFile(job.training_path, identity, checkpoint_seconds)
+    if resume and not file.path.exists() and tell_if_finished(job, file):
         return
     state = file.read() if resume else None
     job.introduce()
     job.screen.remark(about_memory)
-    job.screen.remark(_about_kernels(job.wanted))
-    job.screen.remark(_about_earlier(file, resume, state))
+    job.screen.remark(about_kernels(job.wanted))
+    job.screen.remark(about_earlier(file, resume, state))
 
     started = time.perf_counter()
     fitted = _fit(job, file, state)
     n_rows = fitted.graph.n_nodes * len(fitted.model.layers)
     with job.screen.counting("predicting", n_rows, "rows") as advance:
         each = fitted.probabilities(scratch=job.folder.resolve().parent, advance=advance)
+    finish(job, file, fitted, each, started)
+
+
+def finish(
+    job: Job,
+    file: TrainingFile,
+    fitted: FittedGCN,
+    each: Any,
+    started: float,
+    more_results: dict[str, Any] | None = None,
+) -> None:
+    """Write the model folder with all nodes' labels, and tell how good they are."""
+    from graphconv.checkpoint import SavedModel, save_model
+
     averaged = mean_over_runs(each)
     before = averaged[fitted.graph.test_index]
     calibrated = fitted.calibrate(averaged)
@@ -228,8 +271,9 @@ def _train_gcn(job: _Job, resume: bool, checkpoint_seconds: float) -> None:
         "self_loop_weight": fitted.self_loop_weight,
         "calibration": asdict(fitted.calibration),
         **measure_calibration(fitted.graph, before, calibrated[fitted.graph.test_index]),
+        **(more_results or {}),
     }
-    saved = SavedModel(fitted, job.loaded.encoding, job.data.table_options, results, identity)
+    saved = SavedModel(fitted, job.loaded.encoding, job.data.table_options, results, file.identity)
     predictions = job.predictions(fitted.graph, calibrated)
     # Saved before anything is printed: a closed pipe must not cost the training.
     table = _predictions_name(fitted.graph)
@@ -241,10 +285,10 @@ def _train_gcn(job: _Job, resume: bool, checkpoint_seconds: float) -> None:
         job.screen.note(f"next: graphconv predict {job.folder} {options}   (to label new nodes)")
 
 
-def _fit(job: _Job, file: TrainingFile, state: dict[str, Any] | None) -> FittedGCN:
+def _fit(job: Job, file: TrainingFile, state: dict[str, Any] | None) -> FittedGCN:
     from graphconv.fitting import Watch, fit_gcn
 
-    preset, overrides = _resolve(job)
+    preset, overrides = resolve(job.wanted, job.graph.name)
     title = f"training on {job.graph.name}"
     first = "choosing settings" if preset == "auto" else ""
     with job.screen.training(title, first) as on_epoch, _stopping_politely(file):
@@ -265,7 +309,7 @@ def _predictions_name(graph: Graph) -> str:
     return "predictions.csv" if graph.folder is None else "predictions.parquet"
 
 
-def _write_report(job: _Job, saved: SavedModel, table: str) -> str:
+def _write_report(job: Job, saved: SavedModel, table: str) -> str:
     """Write the report, if it is wanted; what there is in the folder then, in words."""
     if not job.with_report:
         return f"model and {table}"
@@ -275,27 +319,27 @@ def _write_report(job: _Job, saved: SavedModel, table: str) -> str:
     return f"model, {table} and {REPORT_FILE}"
 
 
-def _resolve(job: _Job) -> tuple[str, dict[str, Any]]:
+def resolve(wanted: ModelRequest, graph_name: str) -> tuple[str, dict[str, Any]]:
     """The preset and the settings that differ from it."""
-    overrides = dict(job.wanted.settings)
-    if job.wanted.model == "mlp":
+    overrides = dict(wanted.settings)
+    if wanted.model == "mlp":
         overrides.setdefault("propagation", "none")
-    preset = job.wanted.preset
+    preset = wanted.preset
     if preset is None:
-        preset = "paper" if job.graph.name in PAPER_ACCURACY else "robust"
-    if preset == "paper" and job.graph.name == "nell":
+        preset = "paper" if graph_name in PAPER_ACCURACY else "robust"
+    if preset == "paper" and graph_name == "nell":
         preset = "paper-nell"
     return preset, overrides
 
 
-def _settle_batches(job: _Job) -> tuple[_Job, str]:
+def _settle_batches(job: Job) -> tuple[Job, str]:
     """The job with mini-batches, if the full batch would not fit, and what to tell about memory.
 
     Decided before the training's identity is known: it must not be resumed with other batches.
     """
     from graphconv.memory_estimate import settle_batches
 
-    preset, overrides = _resolve(job)
+    preset, overrides = resolve(job.wanted, job.graph.name)
     if preset == "auto":
         return job, ""
     settings = resolve_settings(preset, overrides)
@@ -307,9 +351,9 @@ def _settle_batches(job: _Job) -> tuple[_Job, str]:
     return replace(job, wanted=wanted), note
 
 
-def _identity(job: _Job) -> dict[str, Any]:
+def identity_of(job: Job) -> dict[str, Any]:
     """What must be the same for an unfinished training to be continued."""
-    preset, overrides = _resolve(job)
+    preset, overrides = resolve(job.wanted, job.graph.name)
     return {
         "version": graphconv.__version__,
         "model": job.wanted.model,
@@ -324,7 +368,7 @@ def _identity(job: _Job) -> dict[str, Any]:
     }
 
 
-def _tell_if_finished(job: _Job, file: TrainingFile) -> bool:
+def tell_if_finished(job: Job, file: TrainingFile) -> bool:
     """Whether the very training that is to be resumed has left its model already."""
     from graphconv.checkpoint import load_model, read_description
 
@@ -341,12 +385,12 @@ def _tell_if_finished(job: _Job, file: TrainingFile) -> bool:
     return True
 
 
-def _about_kernels(wanted: ModelRequest) -> str:
+def about_kernels(wanted: ModelRequest) -> str:
     missing = native_missing() if wanted.kernels == "auto" else None
     return "" if missing is None else f"{missing}; the slower reference kernels serve"
 
 
-def _about_earlier(file: TrainingFile, resume: bool, state: dict[str, Any] | None) -> str:
+def about_earlier(file: TrainingFile, resume: bool, state: dict[str, Any] | None) -> str:
     if state is not None:
         return f"continuing after epoch {len(state['epochs'])} ({file.path})"
     if resume:

@@ -135,13 +135,15 @@ def sample_rows(
     rows: Array,
     fanout: int | None = None,
     key: int = 0,
+    row_ids: Array | None = None,
 ) -> RowSample:
     """Some rows of a sparse matrix, or samples of their entries; see `reference.sample_rows`."""
     begin, end, offsets = row_bounds(indptr, rows, fanout)
     columns = np.empty(offsets[-1], dtype=indices.dtype)
     chosen = None if values is None else np.empty(offsets[-1], dtype=values.dtype)
+    ids = rows if row_ids is None else row_ids
     _native.sample_rows(
-        begin, end, offsets[:-1], rows, indices, values, fanout or 0, key, columns, chosen
+        begin, end, offsets[:-1], ids, indices, values, fanout or 0, key, columns, chosen
     )
     return RowSample(offsets, columns, chosen, row_scale(begin, end, fanout))
 

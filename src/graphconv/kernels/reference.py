@@ -240,14 +240,15 @@ def sample_rows(
     rows: Array,
     fanout: int | None = None,
     key: int = 0,
+    row_ids: Array | None = None,
 ) -> RowSample:
     """Some rows of a sparse matrix; of longer rows than `fanout` a sample of so many entries.
 
     Every set of `fanout` entries is as likely as any other. Which it is follows from the key and
-    the row's number alone, by Floyd's algorithm: step k = 0, 1, ... draws a position of
-    0 .. n - fanout + k, from the upper half of hash(key + (row * 2**32 + k) * golden), and takes
-    the last of them where that one is taken already. Entries stay in their order. Costs the entries
-    that leave.
+    the row's number alone (or its `row_ids`, which then stand for the number), by Floyd's
+    algorithm: step k = 0, 1, ... draws a position of 0 .. n - fanout + k, from the upper half of
+    hash(key + (row * 2**32 + k) * golden), and takes the last of them where that one is taken
+    already. Entries stay in their order. Costs the entries that leave.
     """
     begin, end, offsets = row_bounds(indptr, rows, fanout)
     lengths = end - begin
@@ -257,7 +258,9 @@ def sample_rows(
     if fanout is not None:
         cut = np.flatnonzero(lengths > fanout)
         places = offsets[cut][:, None] + np.arange(fanout)
-        within[places] = _floyd(key, rows[cut], lengths[cut], fanout)
+        within[places] = _floyd(
+            key, (rows if row_ids is None else row_ids)[cut], lengths[cut], fanout
+        )
     entries = np.repeat(begin, taken) + within
     return RowSample(
         offsets,

@@ -1,0 +1,182 @@
+"""Processes of one training: who they are, and what they tell each other, over torch.distributed.
+
+`torchrun` starts the processes and puts their number and rank into the environment; they talk over
+gloo, which needs no GPU. All calls are made by all processes in the same order. A process that ends
+or keeps silent for longer than the timeout makes every call fail, in words.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+Made = TypeVar("Made")
+FloatArray = npt.NDArray[np.float64]
+# Bytes of an error's text that all processes get to know.
+_TEXT_BYTES = 1000
+
+
+class Processes:
+    """The processes of a training, as one of them sees them.
+
+    Parameters
+    ----------
+    timeout : float
+        Seconds that a process may keep the others waiting.
+    group : process group, optional
+        Default: all processes, whose calls are in the order of the main thread.
+
+    Attributes
+    ----------
+    rank, count : int
+    sent : Counter
+        Bytes that this process has sent to others, by what for.
+    """
+
+    def __init__(self, timeout: float, group: Any = None) -> None:
+        self.rank = dist.get_rank()
+        self.count = dist.get_world_size()
+        self.timeout = timeout
+        self.sent: Counter[str] = Counter()
+        self._group = group
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+    def beside(self) -> Processes:
+        """The same processes for calls of another thread, in an order of their own."""
+        with _in_words(self.timeout):
+            group = dist.new_group(timeout=timedelta(seconds=self.timeout))
+        return Processes(self.timeout, group)
+
+    def add_up(self, values: Tensor, what: str = "other") -> None:
+        """Replace values by their sum over all processes, the same bits in each."""
+        # Around a ring, every value passes by twice.
+        n_bytes = values.numel() * values.element_size()
+        self.sent[what] += 2 * n_bytes * (self.count - 1) // self.count
+        with _in_words(self.timeout):
+            dist.all_reduce(values, group=self._group)
+
+    def combine(self, values: FloatArray, how: str) -> FloatArray:
+        """Sum or maximum ("sum", "max") of each number over all processes."""
+        tensor = torch.from_numpy(np.array(values, dtype=np.float64))
+        kind = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}[how]
+        with _in_words(self.timeout):
+            dist.all_reduce(tensor, kind, group=self._group)
+        combined: FloatArray = tensor.numpy()
+        return combined
+
+    def exchange(
+        self, rows: Tensor, to_each: Sequence[int], from_each: Sequence[int], what: str = "other"
+    ) -> Tensor:
+        """Send to_each[q] of the rows to process q, in order; returns the rows that came."""
+        came = rows.new_empty((sum(from_each), *rows.shape[1:]))
+        row_bytes = rows[:1].numel() * rows.element_size()
+        self.sent[what] += row_bytes * (len(rows) - to_each[self.rank])
+        with _in_words(self.timeout):
+            dist.all_to_all_single(
+                came, rows.contiguous(), list(from_each), list(to_each), group=self._group
+            )
+        return came
+
+    def exchange_counts(self, to_each: Sequence[int]) -> list[int]:
+        """Tell process q a number, to_each[q]; returns what each process told this one."""
+        ones = [1] * self.count
+        told: list[int] = self.exchange(
+            torch.tensor(to_each, dtype=torch.int64), ones, ones
+        ).tolist()
+        return told
+
+    def table(self, values: Sequence[float]) -> FloatArray:
+        """A row of numbers from each process, shape (n_processes, n_values)."""
+        rows = np.zeros((self.count, len(values)))
+        rows[self.rank] = values
+        return self.combine(rows, "sum")
+
+    def broadcast(self, content: bytes = b"") -> bytes:
+        """What the first process has, in all of them."""
+        length = torch.tensor([len(content)])
+        with _in_words(self.timeout):
+            dist.broadcast(length, 0, group=self._group)
+            data = torch.zeros(int(length), dtype=torch.uint8)
+            if self.is_first:
+                data = torch.frombuffer(bytearray(content), dtype=torch.uint8) if content else data
+            dist.broadcast(data, 0, group=self._group)
+        return data.numpy().tobytes()
+
+    def from_first(self, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What a function returns in the first process, where alone it is called; plain values."""
+        made = self.as_one(lambda: make() if self.is_first else {})
+        told: dict[str, Any] = json.loads(self.broadcast(json.dumps(made).encode()))
+        return told
+
+    def as_one(self, make: Callable[[], Made]) -> Made:
+        """Do something in every process; if it fails in one, the first says why and all end."""
+        made, failure = [], ""
+        try:
+            made.append(make())
+        except (ValueError, TypeError, OSError) as error:
+            failure = _words_of(error)
+        texts = torch.zeros(self.count, _TEXT_BYTES, dtype=torch.uint8)
+        encoded = failure.encode()[:_TEXT_BYTES]
+        texts[self.rank, : len(encoded)] = torch.tensor(list(encoded), dtype=torch.uint8)
+        self.add_up(texts)
+        for text in texts:
+            words = bytes(text.tolist()).rstrip(b"\0").decode(errors="ignore")
+            if words and self.is_first:
+                raise ValueError(words)
+            if words:
+                raise SystemExit(2)
+        return made[0]
+
+    def send(self, rows: Tensor, to: int) -> None:
+        with _in_words(self.timeout):
+            dist.send(rows.contiguous(), to, group=self._group)
+
+    def receive(self, rows: Tensor, source: int) -> None:
+        """Fill the rows with what another process sends."""
+        with _in_words(self.timeout):
+            dist.recv(rows, source, group=self._group)
+
+
+@contextmanager
+def started_processes(timeout: float) -> Iterator[Processes]:
+    """Join the other processes that torchrun has started."""
+    if not 1 <= timeout <= 1e6:
+        raise ValueError(f"--timeout must be from 1 to 1,000,000 seconds, got {timeout:g}")
+    with _in_words(timeout):
+        dist.init_process_group("gloo", timeout=timedelta(seconds=timeout))
+    try:
+        yield Processes(timeout)
+    finally:
+        dist.destroy_process_group()
+
+
+@contextmanager
+def _in_words(timeout: float) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:  # gloo's and the store's alike
+        rank, count = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
+        raise ConnectionError(
+            f"process {rank} of {count}: another process ended, or did not answer within "
+            f"{timeout:g} s ({str(error).splitlines()[0][:150]})"
+        ) from None
+
+
+def _words_of(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror or 'can not be used'}"
+    return str(error) or type(error).__name__

@@ -1,0 +1,382 @@
+"""`graphconv train` by several processes that torchrun has started, each with its part of a graph.
+
+What one process would do is done by all: every process computes the layers of its own nodes, and
+weights and Adam's state are the same in all. The first process alone reads the whole graph's labels
+(to split them), writes checkpoints and the model folder, and talks to the user.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import safetensors.torch
+import torch
+
+from graphconv.checkpoint import TrainingFile
+from graphconv.console import Screen
+from graphconv.data_source import DataRequest
+from graphconv.distributed import Processes, started_processes
+from graphconv.fitted import FittedGCN, scaled_features
+from graphconv.fitting import (
+    VALIDATION_FRACTION,
+    build_model,
+    calibrated,
+    class_weights,
+    history_of,
+    hold_out,
+)
+from graphconv.graph import Graph
+from graphconv.graph_part import GraphPart, open_part
+from graphconv.inference import Array, Space, run_in_blocks
+from graphconv.kernels import KernelName
+from graphconv.memory import available_memory, in_units, peak_memory
+from graphconv.model import GCN
+from graphconv.part_batching import Members, PartBatches
+from graphconv.partition import parts_folder
+from graphconv.scaling import FeatureScaler, Scaling, fit_stored_scaler
+from graphconv.settings import Settings, resolve_settings
+from graphconv.splits import check_trainable
+from graphconv.stored_graph import StoredArray, is_stored_graph, read_manifest
+from graphconv.training import LabelledBatch, MakeBatches, TrainingState, single_torch_thread, train
+from graphconv.workflow import (
+    Job,
+    ModelRequest,
+    about_earlier,
+    about_kernels,
+    finish,
+    identity_of,
+    load_job,
+    resolve,
+    tell_if_finished,
+)
+
+# Rows of predictions that travel at a time.
+BLOCK_ROWS = 1 << 16
+_SPLITS = ("train", "validation")
+
+
+@dataclass(frozen=True)
+class ParallelRequest:
+    """What every process was asked to do; see `workflow.run_training`."""
+
+    data: DataRequest
+    wanted: ModelRequest
+    output: Path | None
+    resume: bool
+    checkpoint_seconds: float
+    timeout: float
+
+    def check(self) -> Path:
+        """Refuse what several processes can't do; returns the graph's folder."""
+        name = self.data.name
+        if name is None or not is_stored_graph(name):
+            raise ValueError(
+                "several processes need a graph folder that graphconv partition has cut, got "
+                f"{name or self.data.edges}"
+            )
+        if self.wanted.is_baseline or self.wanted.preset == "auto":
+            what = "--preset auto" if self.wanted.preset == "auto" else self.wanted.model
+            raise ValueError(f"{what} can't be trained by several processes")
+        return Path(name)
+
+
+@dataclass(frozen=True)
+class _Lead:
+    """What only the first process has: the whole graph, and where the result goes."""
+
+    job: Job
+    file: TrainingFile
+    state: dict[str, torch.Tensor] | None
+
+
+def train_in_parallel(request: ParallelRequest, screen: Screen) -> None:
+    """Train as one of the processes that torchrun has started."""
+    with started_processes(request.timeout) as processes:
+        if not processes.is_first:
+            screen = Screen(quiet=True)
+        folder = processes.as_one(request.check)
+        part = processes.as_one(lambda: open_part(folder, processes.rank, processes.count))
+        _share_cores(request.wanted.kernels)
+        lead: list[_Lead] = []
+        plan = processes.from_first(lambda: _prepare(request, screen, lead))
+        if plan["is_finished"]:
+            return
+        started = time.perf_counter()
+        trainer = _Trainer(request, part, processes, plan, lead[0] if lead else None)
+        state = trainer.train(screen)
+        each = trainer.predict(screen)
+        about = trainer.about_processes(state)
+        if lead:
+            _finish(lead[0], trainer, state, each, started, about, screen)
+
+
+def _share_cores(kernels: str) -> None:
+    """Let the processes of a machine use its cores together, not each of them all."""
+    from graphconv.kernels import select
+
+    module = select(cast(KernelName, kernels))
+    n_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if hasattr(module, "set_threads"):
+        module.set_threads(max(1, module.get_threads() // n_here))
+
+
+def _prepare(request: ParallelRequest, screen: Screen, lead: list[_Lead]) -> dict[str, Any]:
+    """The first process's preparations: all that needs the whole graph."""
+    job = load_job(request.data, request.wanted, request.output, screen)
+    file = TrainingFile(job.training_path, identity_of(job), request.checkpoint_seconds)
+    # torchrun starts all processes again after one has died.
+    resume = request.resume or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    if resume and not file.path.exists() and tell_if_finished(job, file):
+        return {"is_finished": True}
+    state = file.read() if resume else None
+    check_trainable(job.graph)
+    graph = hold_out(job.graph, VALIDATION_FRACTION, request.wanted.seed)
+    weights = class_weights(graph, _settings(request, graph.name))
+    job.introduce()
+    screen.remark(about_kernels(request.wanted))
+    screen.remark(about_earlier(file, resume, state))
+    lead.append(_Lead(replace(job, graph=graph), file, state))
+    return {
+        "is_finished": False,
+        "has_state": state is not None,
+        "class_weight": None if weights is None else weights.tolist(),
+        "n_all": {name: len(getattr(graph, f"{name}_index")) for name in _SPLITS},
+    }
+
+
+def _settings(request: ParallelRequest, graph_name: str) -> Settings:
+    return resolve_settings(*resolve(request.wanted, graph_name))
+
+
+class _Trainer:
+    """A process's share of the training."""
+
+    def __init__(
+        self,
+        request: ParallelRequest,
+        part: GraphPart,
+        processes: Processes,
+        plan: dict[str, Any],
+        lead: _Lead | None,
+    ) -> None:
+        self.request = request
+        self.part = part
+        self.processes = processes
+        self.lead = lead
+        self.settings = _settings(request, part.graph.name)
+        self.n_earlier = 0  # epochs before this process was started
+        wanted = request.wanted
+        self.model: GCN = processes.as_one(
+            lambda: build_model(
+                part.graph,
+                self.settings,
+                wanted.seeds,
+                cast(KernelName, wanted.kernels),
+                part.n_features,
+            )
+        )
+        self.scaler = self._fit_scaler()
+        weights = plan["class_weight"]
+        self.batches = PartBatches(
+            part,
+            processes,
+            self.settings,
+            n_hops=self.model.n_hops,
+            features=scaled_features(part.graph, self.scaler),
+            members=self._deal_splits(plan["n_all"]),
+            class_weight=None if weights is None else np.array(weights),
+            seed=wanted.seed,
+        )
+        self.has_state = plan["has_state"]
+
+    def _fit_scaler(self) -> FeatureScaler:
+        if self.part.graph.features is None:
+            return FeatureScaler("none")
+        kind = cast(Scaling, self.settings.scaling)
+        return fit_stored_scaler(self.part.graph.features, kind, self.processes.combine)
+
+    def _deal_splits(self, n_all: dict[str, int]) -> dict[str, Members]:
+        """Every process gets its nodes of each split and their places in it, from the first."""
+        members = {}
+        for name in _SPLITS:
+            dealt = np.empty((0, 2), dtype=np.int64)  # node, place in the split
+            to_each = [0] * self.processes.count
+            if self.lead is not None:
+                graph = self.lead.job.graph
+                assignment = _assignment(graph, self.processes.count)
+                index = getattr(graph, f"{name}_index")
+                owner = assignment[index]
+                order = np.argsort(owner, kind="stable")
+                dealt = np.stack([index[order], order], axis=1)
+                to_each = np.bincount(owner, minlength=self.processes.count).tolist()
+            from_each = self.processes.exchange_counts(to_each)
+            own = self.processes.exchange(torch.from_numpy(dealt), to_each, from_each).numpy()
+            nodes = np.searchsorted(self.part.nodes[: self.part.n_own], own[:, 0])
+            members[name] = Members(nodes, own[:, 1], n_all[name])
+        return members
+
+    def train(self, screen: Screen) -> TrainingState:
+        batches: list[LabelledBatch] | MakeBatches
+        watched: LabelledBatch | MakeBatches | None = None
+        has_validation = self.batches.members["validation"].n_all > 0
+        if self.batches.is_full_batch:
+            batches = [self.batches.whole("train")]
+            if has_validation:
+                watched = self.batches.whole("validation")
+        else:
+            batches = self.batches.training
+            watched = self.batches.validation if has_validation else None
+        resume_from = self._state()
+        self.n_earlier = 0 if resume_from is None else len(resume_from["epochs"])
+        with screen.training(f"training on {self.part.graph.name}") as on_epoch:
+            return train(
+                self.model,
+                batches,
+                watched,
+                self.settings,
+                on_epoch=on_epoch,
+                resume_from=resume_from,
+                on_checkpoint=None if self.lead is None else self.lead.file,
+                group=self.processes,
+            )
+
+    def _state(self) -> dict[str, torch.Tensor] | None:
+        """The unfinished training that all processes go on with."""
+        if not self.has_state:
+            return None
+        state = None if self.lead is None else self.lead.state
+        content = self.processes.broadcast(b"" if state is None else safetensors.torch.save(state))
+        return safetensors.torch.load(content)
+
+    def predict(self, screen: Screen) -> Array | None:
+        """Probabilities of all nodes and replicas, in the first process; None in the others."""
+        graph = self.part.graph
+        halo = _PartHalo(self.part, self.processes)
+        n_rows = self.part.n_own * len(self.model.layers)
+        scratch = None if self.lead is None else self.lead.job.folder.resolve().parent
+        with (
+            torch.no_grad(),
+            single_torch_thread(),
+            screen.counting("predicting", n_rows, "rows") as advance,
+        ):
+            logits = run_in_blocks(
+                self.model, graph, self.scaler, scratch=scratch, advance=advance, halo=halo
+            )[: self.part.n_own]
+        fitted = FittedGCN(graph, self.settings, self.scaler, self.model, 0)
+        own = (
+            fitted.shares(torch.from_numpy(logits[first : first + BLOCK_ROWS]))
+            for first in range(0, len(logits), BLOCK_ROWS)
+        )
+        if self.lead is None:
+            for block in own:
+                self.processes.send(block, 0)
+            return None
+        whole = self.lead.job.graph
+        assignment = _assignment(whole, self.processes.count)
+        width = int(np.prod(logits.shape[1:]))
+        each = Space(available_memory() // 2, scratch).new(whole.n_nodes, width)
+        for process in range(self.processes.count):
+            nodes = np.flatnonzero(assignment == process)
+            for first in range(0, len(nodes), BLOCK_ROWS):
+                rows = nodes[first : first + BLOCK_ROWS]
+                if process == 0:
+                    block = next(own)
+                else:
+                    block = torch.empty((len(rows), *logits.shape[1:]))
+                    self.processes.receive(block, process)
+                each[rows] = block.reshape(len(rows), width).numpy()
+        return each.reshape(whole.n_nodes, *logits.shape[1:])
+
+    def about_processes(self, state: TrainingState) -> list[dict[str, int]]:
+        """Memory and bytes of every process."""
+        n_epochs = max(1, len(state.epochs) - self.n_earlier)
+        sent, made = self.processes.sent, self.batches.sent_making
+        widths = [layer.weight[0, 0].numel() for layer in self.model.layers]  # type: ignore[index]  # nn.ModuleList has no types
+        # Forward the rows that others need, backward the gradients of the rows that it needed.
+        n_rows = len(self.part.lent) + self.part.summary.n_halo
+        figures = {
+            "peak_memory": peak_memory(),
+            "n_halo": self.part.summary.n_halo,
+            "n_entries": self.part.summary.n_entries,
+            "cut_demands": 4 * n_rows * sum(widths) * self.model.propagation.n_hops,
+            "sent_training": sent["train"] // n_epochs,
+            "sent_validation": sent["validation"] // n_epochs,
+            "sent_gradients": sent["gradients"] // n_epochs,
+            "sent_batches": made // n_epochs,
+        }
+        table = self.processes.table(list(figures.values()))
+        return [dict(zip(figures, map(int, row), strict=True)) for row in table.tolist()]
+
+
+class _PartHalo:
+    """Rows of other parts, for `run_in_blocks`."""
+
+    def __init__(self, part: GraphPart, processes: Processes) -> None:
+        self.n_own = part.n_own
+        self._lent = torch.from_numpy(part.lent.astype(np.int64))
+        self._to_each = np.diff(part.lent_bounds).tolist()
+        self._from_each = np.diff(part.halo_bounds).tolist()
+        self._processes = processes
+
+    def fill(self, rows: Array) -> None:
+        own = torch.from_numpy(rows)
+        came = self._processes.exchange(
+            own[self._lent], self._to_each, self._from_each, "prediction"
+        )
+        own[self.n_own :] = came
+
+
+def _assignment(graph: Graph, n_parts: int) -> Array:
+    """The part of each node."""
+    assert graph.folder is not None
+    place = parts_folder(graph.folder, n_parts)
+    return StoredArray.from_json(read_manifest(place)["arrays"]["assignment"]).open(place)
+
+
+def _finish(
+    lead: _Lead,
+    trainer: _Trainer,
+    state: TrainingState,
+    each: Array | None,
+    started: float,
+    about: list[dict[str, int]],
+    screen: Screen,
+) -> None:
+    assert each is not None
+    fitted = FittedGCN(
+        lead.job.graph,
+        trainer.settings,
+        trainer.scaler,
+        trainer.model,
+        int(state.stopped_at.max()),
+        history_of(state),
+    )
+    if lead.job.wanted.calibrate:
+        fitted = calibrated(fitted, each)
+    _show(about, screen)
+    finish(lead.job, lead.file, fitted, each, started, {"processes": about})
+
+
+def _show(about: list[dict[str, int]], screen: Screen) -> None:
+    shown: dict[str, Callable[[dict[str, int]], str]] = {
+        "peak memory": lambda row: in_units(row["peak_memory"]),
+        "halo rows": lambda row: f"{row['n_halo']:,}",
+        "sent for them": lambda row: _kilobytes(row["sent_training"]),
+        "cut demands": lambda row: _kilobytes(row["cut_demands"]),
+        "validation": lambda row: _kilobytes(row["sent_validation"]),
+        "gradients": lambda row: _kilobytes(row["sent_gradients"]),
+        "making batches": lambda row: _kilobytes(row["sent_batches"]),
+    }
+    rows = [[str(rank), *(show(row) for show in shown.values())] for rank, row in enumerate(about)]
+    title = f"{len(about)} processes, kB that each sends in an epoch"
+    screen.table(title, ["rank", *shown], rows)
+
+
+def _kilobytes(n_bytes: int) -> str:
+    return f"{n_bytes / 1000:,.1f}"
