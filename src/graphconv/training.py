@@ -18,6 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from graphconv.adam import Adam
 from graphconv.batching import Batch
 from graphconv.model import GCN, GraphConvolution
 from graphconv.settings import Settings
@@ -143,7 +144,7 @@ def train(
         share of every batch. Without it this process trains alone.
     """
     state = TrainingState.start(len(model.seeds))
-    optimiser = _Adam(model, settings)
+    optimiser = _adam(model, settings)
     if resume_from is not None:
         state = _restore(model, optimiser, resume_from)
     max_epochs = settings.max_epochs
@@ -184,48 +185,15 @@ def single_torch_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-class _Adam:
-    """Adam by our own kernel, one call a parameter.
-
-    Making a torch.optim.Adam imports torch's compiler, 2.5 seconds, which is ten times what
-    training on Cora takes; and its many small operations cost more than a Cora forward pass.
-    """
-
-    def __init__(self, model: GCN, settings: Settings) -> None:
-        chosen = {id(layer.weight) for layer in _penalised(model, settings)}
-        self.kernels = model.propagation.kernels
-        self.learning_rate = settings.learning_rate
-        self.n_steps = 0
-        self.parameters = dict(model.named_parameters())
-        self.decay = [
-            settings.weight_decay if id(parameter) in chosen else 0.0
-            for parameter in self.parameters.values()
-        ]
-        self.mean = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
-        self.square = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
-        self._arrays = [
-            (parameter.detach().numpy(), self.mean[name].numpy(), self.square[name].numpy())
-            for name, parameter in self.parameters.items()
-        ]
-
-    def step(self, loss: Tensor, group: Group | None) -> None:
-        """Update the parameters by the gradient of the loss, or of all processes' losses."""
-        slopes = torch.autograd.grad(loss, list(self.parameters.values()))
-        if group is not None:
-            slopes = _added_up(slopes, group)
-        self.n_steps += 1
-        for slope, decay, (parameter, mean, square) in zip(
-            slopes, self.decay, self._arrays, strict=True
-        ):
-            self.kernels.adam(
-                parameter,
-                slope.contiguous().numpy(),
-                mean,
-                square,
-                self.n_steps,
-                self.learning_rate,
-                decay,
-            )
+def _adam(model: GCN, settings: Settings) -> Adam:
+    chosen = {id(layer.weight) for layer in _penalised(model, settings)}
+    parameters = dict(model.named_parameters())
+    decay = {
+        name: settings.weight_decay
+        for name, parameter in parameters.items()
+        if id(parameter) in chosen
+    }
+    return Adam(parameters, settings.learning_rate, model.propagation.kernels, decay)
 
 
 def _added_up(slopes: Sequence[Tensor], group: Group) -> tuple[Tensor, ...]:
@@ -274,7 +242,7 @@ class _Loss(torch.autograd.Function):
 
 def _run_epoch(
     model: GCN,
-    optimiser: _Adam,
+    optimiser: Adam,
     batches: Iterable[LabelledBatch],
     validation: LabelledBatch | Iterable[LabelledBatch] | None,
     epoch: int,
@@ -289,7 +257,8 @@ def _run_epoch(
         if group is not None:
             # Before the gradient, whose parts are sent to other processes.
             loss = loss * (labelled.total / total)
-        optimiser.step(loss, group)
+        slopes = torch.autograd.grad(loss, list(optimiser.parameters.values()))
+        optimiser.step(slopes if group is None else _added_up(slopes, group))
         figures.append(mean)
         totals.append(total)
     mean = np.average(figures, axis=0, weights=totals) if len(totals) > 1 else figures[0]
@@ -401,7 +370,7 @@ def _load_kept(model: GCN, state: TrainingState) -> None:
             load_replica(model, replica, weights)
 
 
-def _checkpoint(model: GCN, optimiser: _Adam, state: TrainingState) -> dict[str, Tensor]:
+def _checkpoint(model: GCN, optimiser: Adam, state: TrainingState) -> dict[str, Tensor]:
     tensors = {f"model.{n}": p.detach().clone() for n, p in model.named_parameters()}
     tensors["adam.n_steps"] = torch.tensor(optimiser.n_steps)
     for name in optimiser.parameters:
@@ -416,7 +385,7 @@ def _checkpoint(model: GCN, optimiser: _Adam, state: TrainingState) -> dict[str,
     return tensors
 
 
-def _restore(model: GCN, optimiser: _Adam, tensors: dict[str, Tensor]) -> TrainingState:
+def _restore(model: GCN, optimiser: Adam, tensors: dict[str, Tensor]) -> TrainingState:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(tensors[f"model.{name}"])

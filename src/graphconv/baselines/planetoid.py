@@ -14,6 +14,7 @@ import scipy.sparse as sp
 import torch
 from torch.nn import functional
 
+from graphconv.adam import Adam
 from graphconv.baselines.planetoid_network import PlanetoidNetwork
 from graphconv.baselines.selection import BestOnValidation, labels_of
 from graphconv.baselines.transductive import (
@@ -25,6 +26,7 @@ from graphconv.baselines.transductive import (
 from graphconv.baselines.walks import context_pairs, random_walks
 from graphconv.batching import make_batch
 from graphconv.graph import Graph, IntArray
+from graphconv.kernels import select
 from graphconv.model import hash_key
 from graphconv.scaling import Scaling, fit_scaler
 from graphconv.training import single_torch_thread
@@ -150,21 +152,29 @@ class PlanetoidTClassifier(TransductiveClassifier):
     def _train(self, graph: Graph, rng: np.random.Generator) -> None:
         network = self.network_
         links = links_of(graph)
+        kernels = select("auto")
         embedding = network.embedding_parameters()
-        on_contexts = torch.optim.Adam([*embedding, network.context], lr=self.learning_rate)
-        on_classes = torch.optim.Adam(network.class_parameters(), lr=self.learning_rate)
-        # Adam's steps have the same size however small the slope: it would fit the embeddings of
-        # the training nodes, and no others, to the classes at once. Plain descent does not.
-        on_embedding = torch.optim.SGD(embedding, lr=self.embedding_rate)
+        on_contexts = Adam({**embedding, "context": network.context}, self.learning_rate, kernels)
+        penalty = {"feature_layer.weight": self.weight_decay}
+        on_classes = Adam(network.class_parameters(), self.learning_rate, kernels, penalty)
 
-        def step(loss: torch.Tensor, *optimisers: torch.optim.Optimizer) -> None:
-            network.zero_grad()
-            torch.autograd.backward(loss)
-            for optimiser in optimisers:
-                optimiser.step()
+        def step_on_contexts() -> None:
+            loss = self._context_loss(graph, links, rng)
+            on_contexts.step(torch.autograd.grad(loss, list(on_contexts.parameters.values())))
+
+        def step_on_classes(loss: torch.Tensor) -> None:
+            changed = [*on_classes.parameters.values(), *embedding.values()]
+            slopes = torch.autograd.grad(loss, changed)
+            n_own = len(on_classes.parameters)
+            on_classes.step(slopes[:n_own])
+            # Adam's steps have the same size however small the slope: it would fit the embeddings
+            # of the training nodes, and no others, to the classes at once. Plain descent does not.
+            with torch.no_grad():
+                for parameter, slope in zip(embedding.values(), slopes[n_own:], strict=True):
+                    parameter.sub_(slope, alpha=self.embedding_rate)
 
         for _ in range(self.n_graph_steps):
-            step(self._context_loss(graph, links, rng), on_contexts)
+            step_on_contexts()
         train, watched = (
             make_batch(graph, nodes, n_hops=0)
             for nodes in (graph.train_index, graph.validation_index)
@@ -175,13 +185,9 @@ class PlanetoidTClassifier(TransductiveClassifier):
         )
         for _ in range(self.max_epochs):
             network.train()
-            penalty = network.feature_layer.weight.square().sum()
-            loss = (
-                functional.cross_entropy(network(train), targets) + self.weight_decay / 2 * penalty
-            )
-            step(loss, on_classes, on_embedding)
+            step_on_classes(functional.cross_entropy(network(train), targets))
             if rng.random() < self.graph_share:
-                step(self._context_loss(graph, links, rng), on_contexts)
+                step_on_contexts()
             network.eval()
             if best.check(lambda: network(watched)):
                 break

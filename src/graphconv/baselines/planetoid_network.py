@@ -75,16 +75,16 @@ class PlanetoidNetwork(nn.Module):
         from_features = self.feature_layer.forward_features(batch, 0, None)
         return from_features + self._drop(self.embed(batch)) @ self.class_weight
 
-    def embedding_parameters(self) -> list[nn.Parameter]:
+    def embedding_parameters(self) -> dict[str, nn.Parameter]:
         """What the embedding is made of."""
-        if self.embedding_layer is None:
-            assert self.own_embedding is not None
-            return [self.own_embedding]
-        return list(self.embedding_layer.parameters())
+        return self._parameters_of("own_embedding", "embedding_layer")
 
-    def class_parameters(self) -> list[nn.Parameter]:
+    def class_parameters(self) -> dict[str, nn.Parameter]:
         """What leads from features and embedding to the classes."""
-        return [*self.feature_layer.parameters(), self.class_weight]
+        return self._parameters_of("feature_layer", "class_weight")
+
+    def _parameters_of(self, *parts: str) -> dict[str, nn.Parameter]:
+        return {n: p for n, p in self.named_parameters() if n.split(".")[0] in parts}
 
     def _drop(self, values: Tensor) -> Tensor:
         if not self.training or self.dropout == 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +27,7 @@ class BestOnValidation:
         self.labels = labels
         self.patience = patience
         self.best: tuple[float, float] | None = None
-        self.weights: dict[str, Any] = {}
+        self.weights: dict[str, Tensor] = {}
         self.n_since = 0
 
     @torch.no_grad()
@@ -41,10 +40,17 @@ class BestOnValidation:
         score = (accuracy, -float(functional.cross_entropy(logits, self.labels)))
         if self.best is None or score > self.best:
             self.best, self.n_since = score, 0
-            self.weights = copy.deepcopy(self.model.state_dict())
+            self._keep(self.model.state_dict())
         else:
             self.n_since += 1
         return self.n_since >= self.patience
+
+    def _keep(self, weights: dict[str, Tensor]) -> None:
+        if not self.weights:
+            self.weights = {name: value.clone() for name, value in weights.items()}
+        # Into the same memory: with many features, fresh memory costs more than an epoch.
+        for name, value in weights.items():
+            self.weights[name].copy_(value)
 
     def restore(self) -> None:
         """Give the model its best weights back."""
