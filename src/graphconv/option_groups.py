@@ -130,17 +130,17 @@ def takes_groups(
 
 
 def _with_options(command: Callable[..., None], *, without: tuple[str, ...]) -> Callable[..., None]:
-    hints = get_type_hints(command, include_extras=True)
     shown: list[inspect.Parameter] = []
     groups: dict[str, tuple[type, list[str]]] = {}
-    for parameter in inspect.signature(command).parameters.values():
-        kind = hints[parameter.name]
+    # Not get_type_hints, which until Python 3.10 hides an option's name where its default is None.
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        kind = parameter.annotation
         if isinstance(kind, type) and is_dataclass(kind):
             options = [option for option in _options(kind) if option.name not in without]
             groups[parameter.name] = kind, [option.name for option in options]
             shown += options
         else:
-            shown.append(parameter.replace(annotation=kind))
+            shown.append(parameter)
 
     def run(**given: Any) -> None:
         grouped = {

@@ -132,7 +132,7 @@ def node_positions(
         # pandas would make floats of whole numbers that meet a float.
         parts = [part.astype(object) for part in parts]
     try:
-        codes, unique = pd.factorize(pd.concat(parts).array)
+        codes, unique = pd.concat(parts).factorize()
     except TypeError:
         raise ValueError(f"{edges.name}: ids must be hashable, such as numbers or text") from None
     ids = np.asarray(unique)
