@@ -283,14 +283,17 @@ class _HiddenProduct(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, kernels: ModuleType, entry: Entry, ids: Array
     ) -> Tensor:
+        # Torch lets go of what it saves once the gradient is made, ctx only with the whole graph.
+        ctx.save_for_backward(hidden)
         dense, factor = hidden.detach().contiguous().numpy(), weight.detach().numpy()
-        ctx.saved = (kernels, dense, factor, entry, ids)
+        ctx.saved = (kernels, factor, entry, ids)
         out = kernels.hidden_product(dense, factor, entry.dropout, ids, entry.relu)
         return torch.from_numpy(out)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        kernels, dense, factor, entry, ids = ctx.saved
+        kernels, factor, entry, ids = ctx.saved
+        dense = ctx.saved_tensors[0].detach().contiguous().numpy()
         for_dense, for_weight = kernels.hidden_product_backward(
             gradients[0].contiguous().numpy(), dense, factor, entry.dropout, ids, entry.relu
         )
@@ -302,13 +305,15 @@ class _DenseDropout(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, kernels: ModuleType, entry: Entry, ids: Array) -> Tensor:
+        ctx.save_for_backward(value)
         dense = value.detach().contiguous().numpy()
-        ctx.saved = (kernels, dense, entry, ids)
+        ctx.saved = (kernels, entry, ids)
         return torch.from_numpy(kernels.dropout_dense(dense, entry.dropout, ids, entry.relu))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        kernels, dense, entry, ids = ctx.saved
+        kernels, entry, ids = ctx.saved
+        dense = ctx.saved_tensors[0].detach().contiguous().numpy()
         gradient = gradients[0].contiguous().numpy()
         out = kernels.dropout_dense_backward(gradient, dense, entry.dropout, ids, entry.relu)
         return torch.from_numpy(out), None, None, None

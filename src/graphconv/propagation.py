@@ -179,10 +179,13 @@ class Propagation(nn.Module):
     def _make_scales(self, batch: Batch, self_weight: float) -> tuple[Array, Array | None]:
         # Degrees below the smallest normal number have an inverse that overflows: no neighbours.
         smallest = np.finfo(batch.degree.dtype).tiny
-        total = batch.degree + batch.degree.dtype.type(self_weight)
-        inverse = np.divide(1, total, out=np.zeros_like(total), where=total > smallest)
-        root = None if self.directed else np.sqrt(inverse)
-        scales = (inverse, None) if root is None else (root, root)
+        scale = batch.degree + batch.degree.dtype.type(self_weight)
+        is_alone = scale <= smallest
+        np.divide(1, scale, out=scale, where=~is_alone)
+        scale[is_alone] = 0
+        if not self.directed:
+            np.sqrt(scale, out=scale)
+        scales = (scale, None if self.directed else scale)
         self._scales[batch] = scales
         return scales
 

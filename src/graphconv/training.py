@@ -41,15 +41,16 @@ class LabelledBatch:
         cls, batch: Batch, labels: npt.NDArray[np.int64], class_weight: FloatArray | None = None
     ) -> LabelledBatch:
         """Labels are those of all nodes; the batch picks its targets'. Weights are by class."""
-        own = labels[batch.rows[: batch.n_within[0]]]
+        own = labels if batch.is_whole else labels[batch.rows[: batch.n_within[0]]]
         weight = np.ones(len(own))
         if class_weight is not None:
             # Of several labels a node, the heaviest counts.
             weight = class_weight[own] if own.ndim == 1 else (own * class_weight).max(axis=1)
         # The kernels want indicators as floats and class numbers as int64.
-        wanted = own.astype(batch.degree.dtype if own.ndim == 2 else np.int64)
+        wanted = own.astype(batch.degree.dtype if own.ndim == 2 else np.int64, copy=False)
         total = float(weight.sum())
-        return cls(batch, wanted, weight / max(total, 1e-300), total)
+        weight /= max(total, 1e-300)
+        return cls(batch, wanted, weight, total)
 
 
 # Batches that are made anew for every epoch, while the one before is trained on.
@@ -223,7 +224,7 @@ class _Loss(torch.autograd.Function):
         gradient, figures = kernels.loss(
             logits.detach().numpy(), labelled.labels, labelled.weight, with_gradient=True
         )
-        ctx.gradient = torch.from_numpy(gradient)
+        ctx.save_for_backward(torch.from_numpy(gradient))
         each = torch.from_numpy(figures)
         ctx.mark_non_differentiable(each)
         return logits.new_tensor(figures[0].sum()), each
@@ -231,7 +232,7 @@ class _Loss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         # The loss is the end of the line: its own gradient is 1.
-        return ctx.gradient, None, None
+        return ctx.saved_tensors[0], None, None
 
 
 def _run_epoch(
@@ -244,8 +245,9 @@ def _run_epoch(
 ) -> Epoch:
     figures, totals = [], []
     for labelled in batches:
-        logits = model.forward(labelled.batch, epoch)
-        loss, own = _Loss.apply(logits, model.propagation.kernels, labelled)
+        loss, own = _Loss.apply(
+            model.forward(labelled.batch, epoch), model.propagation.kernels, labelled
+        )
         optimiser.step(loss)
         figures.append(own.numpy())
         totals.append(labelled.total)
