@@ -1,4 +1,4 @@
-"""What the kernels and their autograd functions do only for large graphs."""
+"""What the kernels do only where graphs are large."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from graphconv import kernels
 from graphconv.kernels import Csr
-from graphconv.model import Entry, _HiddenProduct
 
 if kernels.native_missing() is not None:
     pytest.skip("the C++ kernels are not built", allow_module_level=True)
@@ -54,16 +52,3 @@ def test_scaling_rows_first_gives_the_bits_of_scaling_on_the_way(
     without = native.propagate(whole, dense, None, right, 0.0)[some]
     own = (dtype(0.7) * right[some])[:, None] * dense[some]
     np.testing.assert_array_equal(with_self, without + own)
-
-
-def test_hidden_values_are_let_go_once_their_gradient_is_made() -> None:
-    hidden = torch.ones((3, 4), requires_grad=True)
-    weight = torch.ones((4, 1, 1, 2), requires_grad=True)
-    entry = Entry(relu=True, dropout=None)
-    out = _HiddenProduct.apply(hidden, weight, native, entry, np.arange(3))
-    slopes = torch.autograd.grad(out.sum(), [hidden, weight])
-    np.testing.assert_array_equal(slopes[0].numpy(), 2)
-    np.testing.assert_array_equal(slopes[1].numpy(), 3)
-    # Torch says so of what it no longer has.
-    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
-        torch.autograd.grad(out.sum(), [hidden, weight])

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from graphconv.batching import Array, Batch
 from graphconv.kernels import Csr, Dropout
-from graphconv.propagation import Propagation
+from graphconv.propagation import Propagation, apply_function
 
 Activation = Literal["relu", "tanh", "elu", "none"]
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
     def apply(self, value: Tensor, kernels: ModuleType, batch: Batch) -> Tensor:
         if self.dropout is not None:
             rows = batch.rows[: value.shape[0]]
-            return cast(Tensor, _DenseDropout.apply(value, kernels, self, rows))
+            return apply_function(_DenseDropout, value, kernels, self, rows)
         return torch.relu(value) if self.relu else value
 
 
@@ -96,7 +96,7 @@ class GraphConvolution(nn.Module):
         kernels = self.propagation.kernels
         if n_out <= WIDEST_FUSED:
             rows = batch.rows[: hidden.shape[0]]
-            return cast(Tensor, _HiddenProduct.apply(hidden, self.weight, kernels, entry, rows))
+            return apply_function(_HiddenProduct, hidden, self.weight, kernels, entry, rows)
         hidden = entry.apply(hidden, kernels, batch)
         if n_replicas == 1:
             return hidden @ self.weight.view(n_in, -1)
@@ -120,8 +120,8 @@ class GraphConvolution(nn.Module):
             rows = Csr(features.begin[:n_rows], features.end[:n_rows], *features[2:])
         if dropout is not None and self.propagation.n_terms > 1:
             dropout = Dropout(dropout.keys * self.propagation.n_terms, dropout.threshold)
-        return cast(
-            Tensor, _FeatureProduct.apply(self.weight, kernels, rows, dropout, batch.rows[:n_rows])
+        return apply_function(
+            _FeatureProduct, self.weight, kernels, rows, dropout, batch.rows[:n_rows]
         )
 
     def _project_dropped(

@@ -298,7 +298,7 @@ def _penalty(model: GCN, settings: Settings) -> FloatArray:
         n_in, n_terms, n_replicas, n_out = layer.weight.shape
         weight = layer.weight.detach().numpy().reshape(n_in * n_terms, -1)
         # Down the columns first: a replica's sum then runs as it would alone.
-        columns = np.square(weight).sum(axis=0).reshape(n_replicas, n_out)
+        columns = np.einsum("ij,ij->j", weight, weight).reshape(n_replicas, n_out)
         squares += columns.astype(np.float64).sum(axis=1)
     return settings.weight_decay / 2 * squares
 
