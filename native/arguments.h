@@ -1,4 +1,4 @@
-// What enters the kernels: plain pointers and sizes, checked by bindings.cpp.
+// What enters the kernels: plain pointers and sizes, checked by products.cpp and bindings.cpp.
 //
 // T is float or double, I is int32_t or int64_t. Dense matrices are row-major with rows of `width`
 // elements. This header is shared by translation units compiled for different processors, so it
@@ -40,6 +40,7 @@ struct Propagate {
     std::int64_t n_columns;
     std::int64_t width;
     T self_weight;
+    T* scaled;              // (n_columns, width) to put column_scale * dense in, or null
 };
 
 template <class T, class I>

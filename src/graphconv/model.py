@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from graphconv.batching import Array, Batch
 from graphconv.kernels import Csr, Dropout
-from graphconv.propagation import Propagation
+from graphconv.propagation import Propagation, apply_function
 
 Activation = Literal["relu", "tanh", "elu", "none"]
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
     def apply(self, value: Tensor, kernels: ModuleType, batch: Batch) -> Tensor:
         if self.dropout is not None:
             rows = batch.rows[: value.shape[0]]
-            return cast(Tensor, _DenseDropout.apply(value, kernels, self, rows))
+            return apply_function(_DenseDropout, value, kernels, self, rows)
         return torch.relu(value) if self.relu else value
 
 
@@ -96,7 +96,7 @@ class GraphConvolution(nn.Module):
         kernels = self.propagation.kernels
         if n_out <= WIDEST_FUSED:
             rows = batch.rows[: hidden.shape[0]]
-            return cast(Tensor, _HiddenProduct.apply(hidden, self.weight, kernels, entry, rows))
+            return apply_function(_HiddenProduct, hidden, self.weight, kernels, entry, rows)
         hidden = entry.apply(hidden, kernels, batch)
         if n_replicas == 1:
             return hidden @ self.weight.view(n_in, -1)
@@ -120,8 +120,8 @@ class GraphConvolution(nn.Module):
             rows = Csr(features.begin[:n_rows], features.end[:n_rows], *features[2:])
         if dropout is not None and self.propagation.n_terms > 1:
             dropout = Dropout(dropout.keys * self.propagation.n_terms, dropout.threshold)
-        return cast(
-            Tensor, _FeatureProduct.apply(self.weight, kernels, rows, dropout, batch.rows[:n_rows])
+        return apply_function(
+            _FeatureProduct, self.weight, kernels, rows, dropout, batch.rows[:n_rows]
         )
 
     def _project_dropped(
@@ -283,14 +283,17 @@ class _HiddenProduct(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, kernels: ModuleType, entry: Entry, ids: Array
     ) -> Tensor:
+        # Torch lets go of what it saves once the gradient is made, ctx only with the whole graph.
+        ctx.save_for_backward(hidden)
         dense, factor = hidden.detach().contiguous().numpy(), weight.detach().numpy()
-        ctx.saved = (kernels, dense, factor, entry, ids)
+        ctx.saved = (kernels, factor, entry, ids)
         out = kernels.hidden_product(dense, factor, entry.dropout, ids, entry.relu)
         return torch.from_numpy(out)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        kernels, dense, factor, entry, ids = ctx.saved
+        kernels, factor, entry, ids = ctx.saved
+        dense = ctx.saved_tensors[0].detach().contiguous().numpy()
         for_dense, for_weight = kernels.hidden_product_backward(
             gradients[0].contiguous().numpy(), dense, factor, entry.dropout, ids, entry.relu
         )
@@ -302,13 +305,15 @@ class _DenseDropout(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, kernels: ModuleType, entry: Entry, ids: Array) -> Tensor:
+        ctx.save_for_backward(value)
         dense = value.detach().contiguous().numpy()
-        ctx.saved = (kernels, dense, entry, ids)
+        ctx.saved = (kernels, entry, ids)
         return torch.from_numpy(kernels.dropout_dense(dense, entry.dropout, ids, entry.relu))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        kernels, dense, entry, ids = ctx.saved
+        kernels, entry, ids = ctx.saved
+        dense = ctx.saved_tensors[0].detach().contiguous().numpy()
         gradient = gradients[0].contiguous().numpy()
         out = kernels.dropout_dense_backward(gradient, dense, entry.dropout, ids, entry.relu)
         return torch.from_numpy(out), None, None, None

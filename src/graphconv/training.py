@@ -42,7 +42,8 @@ class LabelledBatch:
         cls, batch: Batch, labels: npt.NDArray[np.int64], class_weight: FloatArray | None = None
     ) -> LabelledBatch:
         """Labels are those of all nodes; the batch picks its targets'. Weights are by class."""
-        return cls.of_targets(batch, labels[batch.rows[: batch.n_within[0]]], class_weight)
+        own = labels if batch.is_whole else labels[batch.rows[: batch.n_within[0]]]
+        return cls.of_targets(batch, own, class_weight)
 
     @classmethod
     def of_targets(
@@ -54,9 +55,10 @@ class LabelledBatch:
             # Of several labels a node, the heaviest counts.
             weight = class_weight[own] if own.ndim == 1 else (own * class_weight).max(axis=1)
         # The kernels want indicators as floats and class numbers as int64.
-        wanted = own.astype(batch.degree.dtype if own.ndim == 2 else np.int64)
+        wanted = own.astype(batch.degree.dtype if own.ndim == 2 else np.int64, copy=False)
         total = float(weight.sum())
-        return cls(batch, wanted, weight / max(total, 1e-300), total)
+        weight /= max(total, 1e-300)
+        return cls(batch, wanted, weight, total)
 
 
 class Group(Protocol):
@@ -229,7 +231,7 @@ class _Loss(torch.autograd.Function):
         gradient, figures = kernels.loss(
             logits.detach().numpy(), labelled.labels, labelled.weight, with_gradient=True
         )
-        ctx.gradient = torch.from_numpy(gradient)
+        ctx.save_for_backward(torch.from_numpy(gradient))
         each = torch.from_numpy(figures)
         ctx.mark_non_differentiable(each)
         return logits.new_tensor(figures[0].sum()), each
@@ -237,7 +239,7 @@ class _Loss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         # Its own gradient is 1, or a process's share of the batch.
-        return ctx.gradient * gradients[0], None, None
+        return ctx.saved_tensors[0] * gradients[0], None, None
 
 
 def _run_epoch(
@@ -251,8 +253,9 @@ def _run_epoch(
 ) -> Epoch:
     figures, totals = [], []
     for labelled in batches:
-        logits = model.forward(labelled.batch, epoch)
-        loss, own = _Loss.apply(logits, model.propagation.kernels, labelled)
+        loss, own = _Loss.apply(
+            model.forward(labelled.batch, epoch), model.propagation.kernels, labelled
+        )
         mean, total = _mean_figures(own.numpy(), labelled.total, group)
         if group is not None:
             # Before the gradient, whose parts are sent to other processes.
@@ -310,7 +313,7 @@ def _penalty(model: GCN, settings: Settings) -> FloatArray:
         n_in, n_terms, n_replicas, n_out = layer.weight.shape
         weight = layer.weight.detach().numpy().reshape(n_in * n_terms, -1)
         # Down the columns first: a replica's sum then runs as it would alone.
-        columns = np.square(weight).sum(axis=0).reshape(n_replicas, n_out)
+        columns = np.einsum("ij,ij->j", weight, weight).reshape(n_replicas, n_out)
         squares += columns.astype(np.float64).sum(axis=1)
     return settings.weight_decay / 2 * squares
 

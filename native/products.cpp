@@ -1,0 +1,223 @@
+#include "products.h"
+
+#include <cstdint>
+#include <string>
+
+#include "arguments.h"
+#include "arrays.h"
+#include "dispatch.h"
+#include "python_arguments.h"
+
+namespace graphconv {
+namespace {
+
+// Whether to scale the rows of `dense` into memory of their own before they are gathered. Else each
+// entry of a large graph waits for two far places, a row and its scale; scaling streams over the
+// rows once, which pays if there are as many entries as cache lines. Values would be multiplied in
+// another order, so with them the bits would differ.
+bool scales_first(const CsrArrays& csr, const Array& dense, const Array& column_scale) {
+    constexpr std::int64_t kFarScales = std::int64_t(1) << 22;
+    const std::int64_t itemsize = dense.kind() == Kind::float32 ? 4 : 8;
+    const std::int64_t n_bytes = dense.size(1) * itemsize;
+    return !column_scale.none() && !csr.has_values() && n_bytes % 64 == 0 &&
+           dense.size(0) * itemsize > kFarScales && csr.n_entries() >= dense.size(0) * n_bytes / 64;
+}
+
+nb::object propagate(nb::handle rows, nb::handle dense, nb::handle row_scale,
+                     nb::handle column_scale, nb::handle self_weight) {
+    const double self = number(self_weight, "self_weight");
+    const CsrArrays csr(rows);
+    const Array from(dense, "dense");
+    const Array left(row_scale, "row_scale", true), right(column_scale, "column_scale", true);
+    require_float_matrix(from);
+    csr.require_values(from.kind(), " like dense");
+    left.require_kind(from.kind(), " like dense");
+    right.require_kind(from.kind(), " like dense");
+    left.require_vector(csr.n_rows(), ", one for each row");
+    right.require_vector(from.size(0), ", one for each row of dense");
+    nb::object result = new_matrix(csr.n_rows(), from.size(1), from.kind());
+    nb::object scaled = scales_first(csr, from, right) ? new_like(from) : nb::none();
+    const Array out(result, "out"), to_scale(scaled, "scaled", true);
+    with_types(from.kind(), csr.wide(), [&](auto t, auto i) {
+        using T = decltype(t);
+        using I = decltype(i);
+        kernels<T, I>().propagate({csr.rows<T, I>(), from.data<const T>(),
+                                   left.none() ? nullptr : left.data<const T>(),
+                                   right.none() ? nullptr : right.data<const T>(), out.data<T>(),
+                                   from.size(0), from.size(1), T(self),
+                                   to_scale.none() ? nullptr : to_scale.data<T>()});
+    });
+    return result;
+}
+
+nb::object feature_product(nb::handle rows, nb::handle weight, nb::handle dropout,
+                           nb::handle row_ids) {
+    const CsrArrays csr(rows);
+    const Array from(weight, "weight");
+    require_float_matrix(from);
+    csr.require_values(from.kind(), " like weight");
+    const DropoutKeys keys(dropout, row_ids, csr.n_rows(), from.size(1));
+    nb::object result = new_matrix(csr.n_rows(), from.size(1), from.kind());
+    const Array out(result, "out");
+    with_types(from.kind(), csr.wide(), [&](auto t, auto i) {
+        using T = decltype(t);
+        using I = decltype(i);
+        kernels<T, I>().feature_product({csr.rows<T, I>(), keys.dropout(), from.data<const T>(),
+                                         out.data<T>(), from.size(0), from.size(1)});
+    });
+    return result;
+}
+
+nb::object feature_product_transposed(nb::handle rows, nb::handle dense, nb::handle columns,
+                                      nb::handle dropout, nb::handle row_ids) {
+    const CsrArrays csr(rows);
+    const Array from(dense, "dense");
+    require_float_matrix(from);
+    csr.require_values(from.kind(), " like dense");
+    const std::int64_t n_columns = integer(columns, "n_columns");
+    if (n_columns < 0) throw nb::value_error("n_columns must not be negative");
+    if (from.size(0) != csr.n_rows()) {
+        fail("dense must have one row for each row of the features, got " +
+             std::to_string(from.size(0)) + " for " + std::to_string(csr.n_rows()));
+    }
+    const DropoutKeys keys(dropout, row_ids, csr.n_rows(), from.size(1));
+    nb::object result = new_matrix(n_columns, from.size(1), from.kind());
+    const Array out(result, "out");
+    with_types(from.kind(), csr.wide(), [&](auto t, auto i) {
+        using T = decltype(t);
+        using I = decltype(i);
+        kernels<T, I>().feature_product_transposed({csr.rows<T, I>(), keys.dropout(),
+                                                    from.data<const T>(), out.data<T>(), n_columns,
+                                                    from.size(1)});
+    });
+    return result;
+}
+
+// Forward if `gradient` is None.
+nb::object dropout_dense(nb::handle gradient, nb::handle dense, nb::handle dropout,
+                         nb::handle row_ids, nb::handle relu) {
+    const bool rectify = PyObject_IsTrue(relu.ptr()) == 1;
+    const Array from(dense, "dense"), upstream(gradient, "gradient", true);
+    require_float_matrix(from);
+    if (!upstream.none()) {
+        upstream.require_dimensions(2);
+        upstream.require_kind(from.kind(), " like dense");
+        if (upstream.size(0) != from.size(0) || upstream.size(1) != from.size(1)) {
+            throw nb::value_error("gradient must have the shape of dense");
+        }
+    }
+    const DropoutKeys keys(dropout, row_ids, from.size(0), from.size(1));
+    nb::object result = new_matrix(from.size(0), from.size(1), from.kind());
+    const Array out(result, "out");
+    with_types(from.kind(), false, [&](auto t, auto i) {
+        using T = decltype(t);
+        kernels<T, decltype(i)>().dropout_dense(
+            {keys.dropout(), from.data<const T>(),
+             upstream.none() ? nullptr : upstream.data<const T>(), out.data<T>(), from.size(0),
+             from.size(1), rectify});
+    });
+    return result;
+}
+
+// dense, weight and, backward, gradient of a hidden product.
+class HiddenArrays {
+public:
+    HiddenArrays(nb::handle dense, nb::handle weight, nb::handle gradient, nb::handle dropout,
+                 nb::handle row_ids, nb::handle relu)
+        : dense_(dense, "dense"),
+          weight_(weight, "weight"),
+          gradient_(gradient, "gradient", true),
+          keys_(dropout, row_ids, (require_float_matrix(dense_), dense_.size(0)), dense_.size(1)),
+          relu_(PyObject_IsTrue(relu.ptr()) == 1) {
+        weight_.require_dimensions(4);
+        weight_.require_kind(dense_.kind(), " like dense");
+        gradient_.require_kind(dense_.kind(), " like dense");
+        gradient_.require_elements(n_rows() * out_width(), ", one for each of the product");
+        if (dense_.size(1) != weight_.size(0) * weight_.size(2)) {
+            fail("dense must have a column for each replica and input of the weight, got " +
+                 std::to_string(dense_.size(1)) + " for " + std::to_string(weight_.size(2)) +
+                 " times " + std::to_string(weight_.size(0)));
+        }
+        const int n_keys = keys_.dropout().n_keys;
+        if (n_keys > 0 && n_keys != weight_.size(2)) {
+            fail("dropout must have a key for each replica, got " + std::to_string(n_keys) +
+                 " for " + std::to_string(weight_.size(2)));
+        }
+    }
+
+    std::int64_t n_rows() const { return dense_.size(0); }
+    std::int64_t out_width() const { return weight_.size(1) * weight_.size(2) * weight_.size(3); }
+    const Array& dense() const { return dense_; }
+    const Array& weight() const { return weight_; }
+
+    template <class T>
+    HiddenProduct<T> arguments() const {
+        HiddenProduct<T> a{};
+        a.dropout = keys_.dropout();
+        a.dense = dense_.data<const T>();
+        a.weight = weight_.data<const T>();
+        a.gradient = gradient_.none() ? nullptr : gradient_.data<const T>();
+        a.n_rows = n_rows();
+        a.n_in = weight_.size(0);
+        a.n_terms = weight_.size(1);
+        a.n_replicas = weight_.size(2);
+        a.n_out = weight_.size(3);
+        a.relu = relu_;
+        return a;
+    }
+
+private:
+    Array dense_, weight_, gradient_;
+    DropoutKeys keys_;
+    bool relu_;
+};
+
+nb::object hidden_product(nb::handle dense, nb::handle weight, nb::handle dropout,
+                          nb::handle row_ids, nb::handle relu) {
+    const HiddenArrays given(dense, weight, nb::none(), dropout, row_ids, relu);
+    nb::object result = new_matrix(given.n_rows(), given.out_width(), given.dense().kind());
+    const Array out(result, "out");
+    with_types(given.dense().kind(), false, [&](auto t, auto i) {
+        using T = decltype(t);
+        HiddenProduct<T> a = given.arguments<T>();
+        a.out = out.data<T>();
+        kernels<T, decltype(i)>().hidden_product(a);
+    });
+    return result;
+}
+
+nb::object hidden_product_backward(nb::handle gradient, nb::handle dense, nb::handle weight,
+                                   nb::handle dropout, nb::handle row_ids, nb::handle relu) {
+    const HiddenArrays given(dense, weight, gradient, dropout, row_ids, relu);
+    nb::object dense_gradient = new_like(given.dense());
+    nb::object weight_gradient = new_like(given.weight());
+    const Array to_dense(dense_gradient, "dense"), to_weight(weight_gradient, "weight");
+    with_types(given.dense().kind(), false, [&](auto t, auto i) {
+        using T = decltype(t);
+        HiddenProduct<T> a = given.arguments<T>();
+        a.dense_gradient = to_dense.data<T>();
+        a.weight_gradient = to_weight.data<T>();
+        kernels<T, decltype(i)>().hidden_product_backward(a);
+    });
+    return nb::make_tuple(dense_gradient, weight_gradient);
+}
+
+}  // namespace
+
+void bind_products(nb::module_& m) {
+    const auto any = [](const char* name) { return nb::arg(name).none(); };
+    m.def("propagate", propagate, any("rows"), any("dense"), any("row_scale"),
+          any("column_scale"), any("self_weight"));
+    m.def("feature_product", feature_product, any("rows"), any("weight"), any("dropout"),
+          any("row_ids"));
+    m.def("feature_product_transposed", feature_product_transposed, any("rows"),
+          any("dense"), any("n_columns"), any("dropout"), any("row_ids"));
+    m.def("dropout_dense", dropout_dense, any("gradient"), any("dense"), any("dropout"),
+          any("row_ids"), any("relu"));
+    m.def("hidden_product", hidden_product, any("dense"), any("weight"), any("dropout"),
+          any("row_ids"), any("relu"));
+    m.def("hidden_product_backward", hidden_product_backward, any("gradient"),
+          any("dense"), any("weight"), any("dropout"), any("row_ids"), any("relu"));
+}
+
+}  // namespace graphconv
