@@ -96,15 +96,15 @@ def several_processes(results: dict[str, Any]) -> list[str]:
         f"{results['hidden']}, full batch. An epoch includes validation. Memory and bytes are of "
         "the process with most of each. What the cut demands is the halo rows of a training step, "
         "forward and backward; what is sent for them is less where labels do not reach all rows.",
-        _runs(results["strong"]),
+        _runs(results["strong"], "speed-up"),
         "### As many edges for each process",
-        _runs(results["weak"]),
+        _runs(results["weak"], "efficiency"),
         "### What larger graphs would take",
         *_cost_model(results),
     ]
 
 
-def _runs(runs: list[dict[str, Any]]) -> str:
+def _runs(runs: list[dict[str, Any]], ratio: str) -> str:
     rows = []
     for run in runs:
 
@@ -123,14 +123,14 @@ def _runs(runs: list[dict[str, Any]]) -> str:
                 in_units(most("sent_validation") + most("sent_gradients")),
             ]
         )
-    columns = ["processes", "edges", "epoch", "first epoch / this", "memory", "sent for halo rows"]
+    columns = ["processes", "edges", "epoch", ratio, "memory", "sent for halo rows"]
     return table([*columns, "cut demands", "validation and gradients"], rows)
 
 
 def _cost_model(results: dict[str, Any]) -> list[str]:
     seconds, memory = results["model"]["seconds"], results["model"]["memory"]
     by_work, by_byte, by_message = seconds["factors"]
-    base, by_entry, by_row = memory["factors"]
+    base, by_node, by_halo = memory["factors"]
     rows = [
         [
             f"{row['n_edges']:.0e}",
@@ -147,8 +147,9 @@ def _cost_model(results: dict[str, Any]) -> list[str]:
         "widths of the layers, and nodes x features x widths; training and validation included), "
         f"{1e9 * by_byte:.3f} ns for each byte sent and {1e6 * by_message:.0f} µs for a message; "
         f"the largest error is {100 * seconds['largest_error']:.0f} %. Its memory is "
-        f"{in_units(base)}, {by_entry:.0f} bytes for each entry and {by_row:.0f} for each row of "
-        f"its own and its halo's; the largest error is {100 * memory['largest_error']:.0f} %.",
+        f"{in_units(base)}, {by_node:,.0f} bytes for each of its nodes with edges and features and "
+        f"{by_halo:,.0f} for each halo row; the largest error is "
+        f"{100 * memory['largest_error']:.0f} %.",
         "Assumed for larger graphs: the same kind of graph and model; a core and "
         f"{in_units(results['process_bytes'])} of memory for each process, as many processes as "
         "that needs; parts of equal size, with as many halo rows for each node as in the largest "

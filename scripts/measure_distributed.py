@@ -129,7 +129,7 @@ def work_of(n_entries: float, n_nodes: float) -> float:
 
 
 def fit_model(runs: list[dict[str, Any]], cores: int) -> dict[str, Any]:
-    """Seconds by work, bytes and messages; memory by entries and rows; no term is negative.
+    """Seconds by work, bytes and messages; memory by nodes and halo rows; no term is negative.
 
     Times are of the process that has most to do; where processes share cores, each works as much
     longer as there are processes for a core. Every run weighs alike.
@@ -142,8 +142,7 @@ def fit_model(runs: list[dict[str, Any]], cores: int) -> dict[str, Any]:
         work = work_of(slowest["n_entries"], slowest["n_nodes"])
         times.append([crowd * work, sent, slowest["messages"], measured["epoch_seconds"]])
         memories += [
-            [1, row["n_entries"], row["n_nodes"] + row["n_halo"], row["peak_memory"]]
-            for row in measured["ranks"]
+            [1, row["n_nodes"], row["n_halo"], row["peak_memory"]] for row in measured["ranks"]
         ]
     model = {}
     for name, rows in (("seconds", times), ("memory", memories)):
@@ -162,28 +161,27 @@ def predict(model: dict[str, Any], runs: list[dict[str, Any]]) -> list[dict[str,
     n_own = sum(row["n_nodes"] for row in most["ranks"])
     halo_share = sum(row["n_halo"] for row in most["ranks"]) / n_own
     a, _, c = model["seconds"]["factors"]
-    base, by_entry, by_row = model["memory"]["factors"]
+    base, by_node, by_halo = model["memory"]["factors"]
+    a_pair = most["ranks"][0]["messages"] / max(1, most["processes"] - 1)
     n_weights = N_FEATURES * HIDDEN + HIDDEN * N_CLASSES
     rows = []
     for n_edges in PREDICTED_EDGES:
         n_nodes = n_edges / EDGES_A_NODE
-        bytes_of_all = by_entry * 2 * n_edges + by_row * n_nodes * (1 + halo_share)
+        bytes_of_all = n_nodes * (by_node + by_halo * halo_share)
         count = int(max(1, np.ceil(bytes_of_all / (PROCESS_BYTES - base))))
         entries, nodes = 2 * n_edges / count, n_nodes / count
         halo = nodes * halo_share if count > 1 else 0.0
         # Training sends rows forward and gradients back, validation only rows.
         halo_bytes = 3 * halo * 4 * (HIDDEN + N_CLASSES)
         sent = halo_bytes + 2 * 4 * n_weights * (count - 1) / count
-        # Four layers' exchanges in training, two in validation, and two sums of figures, one of
-        # gradients.
-        messages = (6 + 3 * 2) * (count - 1)
+        messages = a_pair * (count - 1)
         seconds = a * work_of(entries, nodes) + sent / NETWORK_SPEED + c * messages
         rows.append(
             {
                 "n_edges": n_edges,
                 "processes": count,
                 "seconds": float(seconds),
-                "memory": float(base + by_entry * entries + by_row * (nodes + halo)),
+                "memory": float(base + by_node * nodes + by_halo * halo),
                 "sent": float(sent),
             }
         )

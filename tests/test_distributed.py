@@ -1,7 +1,9 @@
 """Training by several processes: the losses of one process, whatever happens to the processes."""
 
 import contextlib
+import importlib.util
 import json
+import math
 import os
 import shutil
 import signal
@@ -23,6 +25,8 @@ from graphconv.stored_graph import store_graph
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks processes up in /proc")
 
 DENSE = "dense embeddings"
+# Long enough to be disturbed in the middle.
+LONG = ("--max-epochs", 150, "--early-stopping", "none", "--checkpoint-seconds", 0)
 # Name: graph, processes, options. Every one has dropout.
 TRAININGS = {
     "cora": ("cora", 2, ("--max-epochs", 50, "--early-stopping", "none")),
@@ -37,6 +41,7 @@ TRAININGS = {
          "balanced", "--patience", 8),
     ),
     "featureless": ("free", 2, ("--self-loop-weight", "learn", "--max-epochs", 50)),
+    "long": ("free", 2, LONG),
     "first-order": ("free", 2, ("--propagation", "first-order", "--max-epochs", 20)),
     "mlp": ("dense", 2, ("--model", "mlp", "--max-epochs", 20)),
     "mini-batches": ("dense", 2, ("--batch-size", 30, "--max-epochs", 8)),
@@ -174,7 +179,8 @@ def test_losses_are_those_of_one_process(trained, monkeypatch, run, name):
     pd.testing.assert_frame_equal(pd.read_parquet(f"{name}.parquet"), tables[1], atol=1e-5)
 
 
-LONG = ("--max-epochs", 150, "--early-stopping", "none", "--checkpoint-seconds", 0)
+def weights(folder):
+    return (folder / "model.safetensors").read_bytes()
 
 
 def begun(process, unfinished):
@@ -187,8 +193,8 @@ def begun(process, unfinished):
     raise AssertionError("the training does not begin")
 
 
-def test_a_killed_process_does_not_change_the_result(place, tmp_path):
-    shutil.copytree(place / "free", tmp_path / "free")
+def test_a_killed_process_does_not_change_the_result(trained, tmp_path):
+    shutil.copytree(trained / "free", tmp_path / "free")
     train = ("train", "free", *LONG, "-o")
     process = launch(
         2, *train, "killed", cwd=tmp_path, options=("--standalone", "--max-restarts", "1")
@@ -198,9 +204,7 @@ def test_a_killed_process_does_not_change_the_result(place, tmp_path):
     done = end(process)
     assert done.code == 0, "\n".join(done.err)
     assert any("continuing after epoch" in line for line in done.err), done.err
-    assert end(launch(2, *train, "whole", cwd=tmp_path)).code == 0
-    one, other = ((tmp_path / name / "model.safetensors") for name in ("killed", "whole"))
-    assert one.read_bytes() == other.read_bytes()
+    assert weights(tmp_path / "killed") == weights(trained / "several long")
     assert not (tmp_path / "killed.training").exists()
 
 
@@ -288,14 +292,12 @@ def hosts():
             pytest.skip(f"network namespaces can't be made here: {error.stderr.decode().strip()}")
 
 
-def test_two_hosts_train_together_and_notice_a_cut_cable(place, tmp_path, hosts):
-    shutil.copytree(place / "free", tmp_path / "free")
+def test_two_hosts_train_together_and_notice_a_cut_cable(trained, tmp_path, hosts):
+    shutil.copytree(trained / "free", tmp_path / "free")
     train = ("train", "free", *LONG, "--timeout", 3, "-o")
     both = [end(process) for process in hosts.launch(*train, "whole", cwd=tmp_path)]
     assert [done.code for done in both] == [0, 0], both
-    history = json.loads((tmp_path / "whole" / "model.json").read_text())["history"]
-    assert len(history["train_loss"]) == 150
-    assert history["train_loss"][-1] < 0.5 * history["train_loss"][0]
+    assert weights(tmp_path / "whole") == weights(trained / "several long")
     processes = hosts.launch(*train, "cut", cwd=tmp_path)
     begun(processes[0], tmp_path / "cut.training")
     hosts.ip("-n", hosts.names[0], "link", "set", hosts.names[0], "down")
@@ -312,5 +314,49 @@ def test_two_hosts_train_together_and_notice_a_cut_cable(place, tmp_path, hosts)
     hosts.ip("-n", hosts.names[0], "link", "set", hosts.names[0], "up")
     both = [end(process) for process in hosts.launch(*train, "cut", "--resume", cwd=tmp_path)]
     assert [done.code for done in both] == [0, 0], both
-    one, other = ((tmp_path / name / "model.safetensors") for name in ("cut", "whole"))
-    assert one.read_bytes() == other.read_bytes()
+    assert weights(tmp_path / "cut") == weights(tmp_path / "whole")
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_cost_model_finds_what_runs_were_made_of():
+    measure, build = script("measure_distributed"), script("build_scaling")
+    runs = []
+    for n_nodes, count in ((1000, 1), (4000, 1), (2000, 2), (9000, 2), (3000, 4), (6000, 4)):
+        row = {
+            "n_nodes": n_nodes, "n_entries": 20 * n_nodes, "n_halo": (count - 1) * n_nodes // 5,
+            "sent_training": 10**6 * (count - 1), "sent_validation": 10**4 * n_nodes * (count > 1),
+            "sent_gradients": 0, "cut_demands": 10**6, "messages": 8 * (count - 1),
+        }  # fmt: skip
+        row["peak_memory"] = 3 * 10**8 + 7000 * n_nodes + 500 * row["n_halo"]
+        sent = row["sent_training"] + row["sent_validation"]
+        work = measure.work_of(row["n_entries"], n_nodes) * max(1, count / 2)
+        seconds = 3e-9 * work + 2e-9 * sent + 1e-3 * row["messages"]
+        run = {"n_edges": 10 * n_nodes, "processes": count, "epoch_seconds": seconds}
+        runs.append({**run, "ranks": [row] * count})
+    model = measure.fit_model(runs, cores=2)
+    assert model["seconds"]["factors"] == pytest.approx([3e-9, 2e-9, 1e-3], rel=1e-6)
+    assert model["memory"]["factors"] == pytest.approx([3e8, 7000, 500], rel=1e-6)
+    assert model["seconds"]["largest_error"] < 1e-9
+    predicted = measure.predict(model, runs)
+    assert [row["n_edges"] for row in predicted] == [10**8, 10**9, 10**10]
+    assert all(row["memory"] <= measure.PROCESS_BYTES for row in predicted)
+    # 10^10 edges: 10^9 nodes of 7,000 bytes and 0.6 halo rows of 500 each, 64 GB a process.
+    assert predicted[-1]["processes"] == math.ceil(1e9 * 7300 / (64e9 - 3e8))
+    results = {
+        "date": "2026-01-01", "n_features": 1, "n_classes": 1, "hidden": 1, "edges_a_node": 10,
+        "machine": {"processor": "x", "cores": 2, "memory_gb": 1, "system": "y", "python": "3"},
+        "equality": [{"dataset": "cora", "rule": "z", "processes": 2, "n_epochs": 50,
+                      "difference": 1e-8}],
+        "strong": runs, "weak": runs, "model": model, "process_bytes": 64e9,
+        "network_speed": 1.25e9, "predicted": predicted,
+    }  # fmt: skip
+    page = "\n".join(build.several_processes(results))
+    assert "| cora | z | 2 | 1.0e-08 |" in page
+    assert "| 1e+10 | 115 |" in page
+    assert "2.000 ns for each byte" in page
