@@ -382,7 +382,8 @@ def _show(about: list[dict[str, int]], screen: Screen) -> None:
         "making batches": lambda row: _kilobytes(row["sent_batches"]),
     }
     rows = [[str(rank), *(show(row) for show in shown.values())] for rank, row in enumerate(about)]
-    title = f"{len(about)} processes, kB that each sends in an epoch"
+    plural = "" if len(about) == 1 else "es"
+    title = f"{len(about)} process{plural}, kB that each sends in an epoch"
     screen.table(title, ["rank", *shown], rows)
 
 

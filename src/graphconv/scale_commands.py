@@ -208,6 +208,7 @@ def partition(
 
     from graphconv.partition import partition_graph
     from graphconv.stored_graph import read_manifest
+    from graphconv.table_files import count
 
     screen = Screen(quiet=quiet, as_json=as_json)
     folder = _stored(data, output, data_dir, screen)
@@ -234,7 +235,7 @@ def partition(
         ["largest / mean", *map("{:.2f}".format, balance.values())],
     ]
     columns = ["part", *shown.values()]
-    screen.table(f"{folder} in {parts} parts, {seconds:.1f} s", columns, rows)
+    screen.table(f"{folder} in {count(parts, 'part')}, {seconds:.1f} s", columns, rows)
     screen.result(
         {
             "output": str(folder),
