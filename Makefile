@@ -44,6 +44,7 @@ performance: $(VENV)/.runtime
 # 10 million nodes and 100 million edges from tables to predictions; needs 30 GB of disk.
 scale: $(VENV)/.scale
 	$(BIN)/python scripts/measure_scale.py
+	$(BIN)/python scripts/measure_distributed.py
 	$(BIN)/python scripts/build_scaling.py
 
 # The guide, into site/: open site/index.html. Fails on broken links and missing references.

@@ -1,4 +1,4 @@
-"""docs/scaling.md, made from docs/scaling.json by `make scale`."""
+"""docs/scaling.md, made from docs/scaling.json and docs/distributed.json by `make scale`."""
 
 from __future__ import annotations
 
@@ -70,10 +70,106 @@ def page(results: dict[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def several_processes(results: dict[str, Any]) -> list[str]:
+    """The section on training by several processes."""
+    equality = [
+        [row["dataset"], row["rule"], str(row["processes"]), f"{row['difference']:.1e}"]
+        for row in results["equality"]
+    ]
+    n_epochs = results["equality"][0]["n_epochs"]
+    cores = results["machine"]["cores"]
+    return [
+        "## Several processes",
+        machine_text(results),
+        "Each process has one thread and one part of the graph, and they talk over gloo on one "
+        f"machine. It has {cores} cores, so up to {cores} processes show what sharing the work "
+        "gains; with more, processes take turns, and the figures show only that the overhead stays "
+        "small. Bytes and memory are those that machines of a cluster would have. How fast a "
+        "network carries the bytes can't be seen on one machine.",
+        "### The same losses",
+        f"The largest relative difference between the training loss of one process and that of "
+        f"several, in {n_epochs} epochs with dropout.",
+        table(["graph", "rule", "processes", "difference"], equality),
+        "### The same graph, more processes",
+        f"Planted partitions with {results['edges_a_node']} edges a node, {results['n_features']} "
+        f"features and {results['n_classes']} classes, all nodes labelled, one hidden layer of "
+        f"{results['hidden']}, full batch. An epoch includes validation. Memory and bytes are of "
+        "the process with most of each. What the cut demands is the halo rows of a training step, "
+        "forward and backward; what is sent for them is less where labels do not reach all rows.",
+        _runs(results["strong"], "speed-up"),
+        "### As many edges for each process",
+        _runs(results["weak"], "efficiency"),
+        "### What larger graphs would take",
+        *_cost_model(results),
+    ]
+
+
+def _runs(runs: list[dict[str, Any]], ratio: str) -> str:
+    rows = []
+    for run in runs:
+
+        def most(name: str, ranks: list[dict[str, int]] = run["ranks"]) -> int:
+            return max(rank[name] for rank in ranks)
+
+        rows.append(
+            [
+                str(run["processes"]),
+                f"{run['n_edges']:,}",
+                f"{run['epoch_seconds']:.2f} s",
+                f"{runs[0]['epoch_seconds'] / run['epoch_seconds']:.2f}",
+                in_units(most("peak_memory")),
+                in_units(most("sent_training")),
+                in_units(most("cut_demands")),
+                in_units(most("sent_validation") + most("sent_gradients")),
+            ]
+        )
+    columns = ["processes", "edges", "epoch", ratio, "memory", "sent for halo rows"]
+    return table([*columns, "cut demands", "validation and gradients"], rows)
+
+
+def _cost_model(results: dict[str, Any]) -> list[str]:
+    seconds, memory = results["model"]["seconds"], results["model"]["memory"]
+    by_work, by_byte, by_message = seconds["factors"]
+    base, by_node, by_halo = memory["factors"]
+    rows = [
+        [
+            f"{row['n_edges']:.0e}",
+            f"{row['processes']:,}",
+            in_words(row["seconds"]),
+            in_units(row["memory"]),
+            in_units(row["sent"]),
+        ]
+        for row in results["predicted"]
+    ]
+    return [
+        "A model with no negative terms, fitted to all runs above. For each process an epoch takes "
+        f"{1e9 * by_work:.3f} ns for each multiply-add of a forward pass (entries of its rows x "
+        "widths of the layers, and nodes x features x widths; training and validation included), "
+        f"{1e9 * by_byte:.3f} ns for each byte sent and {1e6 * by_message:.0f} µs for a message; "
+        f"the largest error is {100 * seconds['largest_error']:.0f} %. Its memory is "
+        f"{in_units(base)}, {by_node:,.0f} bytes for each of its nodes with edges and features and "
+        f"{by_halo:,.0f} for each halo row; the largest error is "
+        f"{100 * memory['largest_error']:.0f} %.",
+        "Assumed for larger graphs: the same kind of graph and model; a core and "
+        f"{in_units(results['process_bytes'])} of memory for each process, as many processes as "
+        "that needs; parts of equal size, with as many halo rows for each node as in the largest "
+        "run above with most processes, though the share grows with the number of parts; "
+        f"{in_units(results['network_speed'])} a second between machines, instead of the measured "
+        "bytes, which never left the machine; messages as slow as measured. Nothing of the kind "
+        "was run: these are extrapolations over several powers of ten.",
+        table(["edges", "processes", "epoch", "memory of each", "sent by each"], rows),
+    ]
+
+
 def main() -> None:
     results = json.loads((DOCS / "scaling.json").read_text(encoding="utf-8"))
+    text = page(results)
+    distributed = DOCS / "distributed.json"
+    if distributed.is_file():
+        found = json.loads(distributed.read_text(encoding="utf-8"))
+        text += "\n" + "\n\n".join(several_processes(found)) + "\n"
     with replacing_file(DOCS / "scaling.md") as new:
-        new.write_text(page(results), encoding="utf-8")
+        new.write_text(text, encoding="utf-8")
     print("wrote docs/scaling.md")
 
 

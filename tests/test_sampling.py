@@ -124,3 +124,19 @@ def test_wrong_arguments_are_refused():
         native.sample_rows(whole.indptr, whole.indices, None, np.array([0]), 0)
     with pytest.raises(TypeError, match="row_ids must be int64"):
         native.sample_rows(whole.indptr, whole.indices, None, np.array([0], np.int32))
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_rows_that_have_other_names_are_sampled_by_them(implementation):
+    whole = matrix(np.random.default_rng(5))
+    arrays = (whole.indptr, whole.indices, whole.data)
+    rows = np.array([4, 30, 11])
+    expected = reference.sample_rows(*arrays, rows, 3, key=9)
+    # The same rows, alone in a matrix of their own.
+    part = whole[rows]
+    found = implementation.sample_rows(
+        part.indptr, part.indices, part.data, np.arange(3), 3, key=9, row_ids=rows
+    )
+    assert np.array_equal(found.columns, expected.columns)
+    other = implementation.sample_rows(part.indptr, part.indices, part.data, np.arange(3), 3, key=9)
+    assert not np.array_equal(found.columns, other.columns)

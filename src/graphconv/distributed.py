@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +22,8 @@ import numpy.typing as npt
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed import PrefixStore  # type: ignore[attr-defined]  # public by its docs
+from torch.distributed.rendezvous import rendezvous
 
 Made = TypeVar("Made")
 FloatArray = npt.NDArray[np.float64]
@@ -40,8 +44,8 @@ class Processes:
     Attributes
     ----------
     rank, count : int
-    sent : Counter
-        Bytes that this process has sent to others, by what for.
+    sent, messages : Counter
+        Bytes that this process has sent to others, and in how many messages, by what for.
     """
 
     def __init__(self, timeout: float, group: Any = None) -> None:
@@ -49,6 +53,7 @@ class Processes:
         self.count = dist.get_world_size()
         self.timeout = timeout
         self.sent: Counter[str] = Counter()
+        self.messages: Counter[str] = Counter()
         self._group = group
 
     @property
@@ -66,6 +71,7 @@ class Processes:
         # Around a ring, every value passes by twice.
         n_bytes = values.numel() * values.element_size()
         self.sent[what] += 2 * n_bytes * (self.count - 1) // self.count
+        self.messages[what] += 2 * (self.count - 1)
         with _in_words(self.timeout):
             dist.all_reduce(values, group=self._group)
 
@@ -85,6 +91,7 @@ class Processes:
         came = rows.new_empty((sum(from_each), *rows.shape[1:]))
         row_bytes = rows[:1].numel() * rows.element_size()
         self.sent[what] += row_bytes * (len(rows) - to_each[self.rank])
+        self.messages[what] += self.count - 1
         with _in_words(self.timeout):
             dist.all_to_all_single(
                 came, rows.contiguous(), list(from_each), list(to_each), group=self._group
@@ -156,12 +163,47 @@ def started_processes(timeout: float) -> Iterator[Processes]:
     """Join the other processes that torchrun has started."""
     if not 1 <= timeout <= 1e6:
         raise ValueError(f"--timeout must be from 1 to 1,000,000 seconds, got {timeout:g}")
+    limit = timedelta(seconds=timeout)
     with _in_words(timeout):
-        dist.init_process_group("gloo", timeout=timedelta(seconds=timeout))
+        store, rank, count = next(rendezvous("env://", timeout=limit))
+        store.set_timeout(limit)
+        fresh = PrefixStore(_meet(store, rank, count, timeout), store)
+        dist.init_process_group("gloo", store=fresh, rank=rank, world_size=count, timeout=limit)
     try:
         yield Processes(timeout)
     finally:
         dist.destroy_process_group()
+
+
+def _meet(store: Any, rank: int, count: int, timeout: float) -> str:
+    """A name for this meeting of processes that no earlier one has had.
+
+    After a restart torchrun's store still has the addresses of the processes that are gone, and
+    whoever reads one waits in vain. So the first process answers each of the others by a name that
+    only this one has, and asks again until all who are there now have joined.
+    """
+    own = uuid.uuid4().hex
+    if rank != 0:
+        store.set(f"graphconv/process/{rank}", own)
+        meeting = str(store.get(f"graphconv/meeting/{own}").decode())
+        store.set(f"graphconv/joined/{meeting}/{rank}", "yes")
+        return meeting
+    answered: dict[int, bytes] = {}
+    missing = set(range(1, count))
+    deadline = time.monotonic() + timeout
+    while missing:
+        for other in sorted(missing):
+            if store.check([f"graphconv/process/{other}"]):
+                name = store.get(f"graphconv/process/{other}")
+                if answered.get(other) != name:
+                    store.set(f"graphconv/meeting/{name.decode()}", own)
+                    answered[other] = name
+            if store.check([f"graphconv/joined/{own}/{other}"]):
+                missing.discard(other)
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"process {min(missing)} has not come")
+        time.sleep(0.01)
+    return own
 
 
 @contextmanager

@@ -171,6 +171,7 @@ class _Trainer:
         self.lead = lead
         self.settings = _settings(request, part.graph.name)
         self.n_earlier = 0  # epochs before this process was started
+        self.seconds = 0.0  # of training, without what comes before and after
         wanted = request.wanted
         self.model: GCN = processes.as_one(
             lambda: build_model(
@@ -234,8 +235,9 @@ class _Trainer:
             watched = self.batches.validation if has_validation else None
         resume_from = self._state()
         self.n_earlier = 0 if resume_from is None else len(resume_from["epochs"])
+        started = time.perf_counter()
         with screen.training(f"training on {self.part.graph.name}") as on_epoch:
-            return train(
+            state = train(
                 self.model,
                 batches,
                 watched,
@@ -245,6 +247,8 @@ class _Trainer:
                 on_checkpoint=None if self.lead is None else self.lead.file,
                 group=self.processes,
             )
+        self.seconds = time.perf_counter() - started
+        return state
 
     def _state(self) -> dict[str, torch.Tensor] | None:
         """The unfinished training that all processes go on with."""
@@ -297,11 +301,13 @@ class _Trainer:
         """Memory and bytes of every process."""
         n_epochs = max(1, len(state.epochs) - self.n_earlier)
         sent, made = self.processes.sent, self.batches.sent_making
+        messages = [self.processes.messages[what] for what in ("train", "validation", "gradients")]
         widths = [layer.weight[0, 0].numel() for layer in self.model.layers]  # type: ignore[index]  # nn.ModuleList has no types
         # Forward the rows that others need, backward the gradients of the rows that it needed.
         n_rows = len(self.part.lent) + self.part.summary.n_halo
         figures = {
             "peak_memory": peak_memory(),
+            "n_nodes": self.part.n_own,
             "n_halo": self.part.summary.n_halo,
             "n_entries": self.part.summary.n_entries,
             "cut_demands": 4 * n_rows * sum(widths) * self.model.propagation.n_hops,
@@ -309,6 +315,8 @@ class _Trainer:
             "sent_validation": sent["validation"] // n_epochs,
             "sent_gradients": sent["gradients"] // n_epochs,
             "sent_batches": made // n_epochs,
+            "messages": sum(messages) // n_epochs,
+            "epoch_microseconds": int(1e6 * self.seconds / n_epochs),
         }
         table = self.processes.table(list(figures.values()))
         return [dict(zip(figures, map(int, row), strict=True)) for row in table.tolist()]
@@ -374,7 +382,8 @@ def _show(about: list[dict[str, int]], screen: Screen) -> None:
         "making batches": lambda row: _kilobytes(row["sent_batches"]),
     }
     rows = [[str(rank), *(show(row) for show in shown.values())] for rank, row in enumerate(about)]
-    title = f"{len(about)} processes, kB that each sends in an epoch"
+    plural = "" if len(about) == 1 else "es"
+    title = f"{len(about)} process{plural}, kB that each sends in an epoch"
     screen.table(title, ["rank", *shown], rows)
 
 

@@ -100,10 +100,10 @@ class GraphConvolution(nn.Module):
         hidden = entry.apply(hidden, kernels, batch)
         if n_replicas == 1:
             return hidden @ self.weight.view(n_in, -1)
-        by_replica = hidden.view(-1, n_replicas, n_in).transpose(0, 1)
+        by_replica = hidden.unflatten(1, (n_replicas, n_in)).transpose(0, 1)
         weights = self.weight.permute(2, 0, 1, 3).reshape(n_replicas, n_in, n_terms * n_out)
-        product = torch.bmm(by_replica, weights).view(n_replicas, -1, n_terms, n_out)
-        return product.permute(1, 2, 0, 3).reshape(hidden.shape[0], -1)
+        product = torch.bmm(by_replica, weights).unflatten(2, (n_terms, n_out))
+        return cast(Tensor, product.permute(1, 2, 0, 3).flatten(1))
 
     def _project_features(self, batch: Batch, n_rows: int, dropout: Dropout | None) -> Tensor:
         kernels = self.propagation.kernels
@@ -136,8 +136,8 @@ class GraphConvolution(nn.Module):
                 own = kernels.dropout_dense(features, key, row_ids)
             dropped = torch.from_numpy(own)
             own_weight = self.weight[:, :, replica].reshape(dropped.shape[1], -1)
-            products.append((dropped @ own_weight).view(len(features), self.weight.shape[1], -1))
-        return torch.stack(products, dim=2).reshape(len(features), -1)
+            products.append((dropped @ own_weight).unflatten(1, (self.weight.shape[1], -1)))
+        return torch.stack(products, dim=2).flatten(1)
 
 
 class GCN(nn.Module):
@@ -221,7 +221,7 @@ class GCN(nn.Module):
         if n_layers < len(layers):
             value, relu = self._activate(value, entered)
             value = torch.relu(value) if relu else value
-        return value.view(value.shape[0], len(self.seeds), -1)
+        return cast(Tensor, value.unflatten(1, (len(self.seeds), -1)))
 
     def _activate(self, value: Tensor, entered: Tensor | None) -> tuple[Tensor, bool]:
         """Activations of a hidden layer, and whether a ReLU is left for the next one to do."""
@@ -248,7 +248,7 @@ class _AddBias(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        blocks = gradients[0].view(gradients[0].shape[0], ctx.n_replicas, -1)
+        blocks = gradients[0].unflatten(1, (ctx.n_replicas, -1))
         return gradients[0], torch.stack([own.contiguous().sum(0) for own in blocks.unbind(1)])
 
 

@@ -127,28 +127,7 @@ def make_part_batch(
     graph = part.graph
     numbering = numbering or Numbering(graph.n_nodes)
     of_node = numbering.of_node
-    rows, ring, wanted = targets, targets, NO_NODES
-    of_node[rows] = np.arange(len(rows), dtype=np.int32)
-    n_within, found, links = [len(rows)], [], []
-    for hop in range(n_hops):
-        if fanouts is None:
-            # Rows within earlier hops have been looked at; what they want stays wanted.
-            sample = copied_rows(graph.adjacency, ring, graph.is_weighted)
-            wanted = np.union1d(wanted, sample.columns[sample.columns >= part.n_own])
-        else:
-            sample = copied_rows(
-                graph.adjacency, rows, graph.is_weighted, fanouts[hop], keys[hop], part.nodes[rows]
-            )
-            wanted = np.unique(sample.columns[sample.columns >= part.n_own])
-        found.append(sample)
-        links.append(_ask(part, processes, wanted.astype(np.int64)))
-        reached = np.concatenate([sample.columns[sample.columns < part.n_own], links[-1].lent])
-        ring = np.unique(reached[of_node[reached] < 0]).astype(np.int64)
-        of_node[ring] = np.arange(len(rows), len(rows) + len(ring), dtype=np.int32)
-        if fanouts is not None and not len(ring):
-            ring = rows[:1]  # as in sample_batch: n_within must grow
-        rows = np.concatenate([rows, ring])
-        n_within.append(len(rows))
+    rows, n_within, found, links = _reach(part, processes, targets, n_hops, of_node, fanouts, keys)
     halo = np.unique(np.concatenate([NO_NODES, *(link.wanted for link in links)]))
     of_node[halo] = np.arange(len(rows), len(rows) + len(halo), dtype=np.int32)
     width = len(rows) + len(halo)
@@ -179,6 +158,42 @@ def make_part_batch(
     if fanouts is not None:
         return SampledPartBatch(**fields, is_weighted=True, hops=tuple(matrices))
     return PartBatch(**fields, is_weighted=graph.is_weighted)
+
+
+def _reach(
+    part: GraphPart,
+    processes: Processes,
+    targets: IntArray,
+    n_hops: int,
+    of_node: npt.NDArray[np.int32],
+    fanouts: Sequence[int] | None,
+    keys: Sequence[int],
+) -> tuple[IntArray, list[int], list[RowSample], list[Link]]:
+    """The part's rows within each hop of all targets, numbered; entries and links of every hop."""
+    adjacency, is_weighted = part.graph.adjacency, part.graph.is_weighted
+    rows, ring, wanted = targets, targets, NO_NODES
+    of_node[rows] = np.arange(len(rows), dtype=np.int32)
+    n_within, found, links = [len(rows)], [], []
+    for hop in range(n_hops):
+        if fanouts is None:
+            # Rows within earlier hops have been looked at; what they want stays wanted.
+            sample = copied_rows(adjacency, ring, is_weighted)
+            wanted = np.union1d(wanted, sample.columns[sample.columns >= part.n_own])
+        else:
+            sample = copied_rows(
+                adjacency, rows, is_weighted, fanouts[hop], keys[hop], part.nodes[rows]
+            )
+            wanted = np.unique(sample.columns[sample.columns >= part.n_own])
+        found.append(sample)
+        links.append(_ask(part, processes, wanted.astype(np.int64)))
+        reached = np.concatenate([sample.columns[sample.columns < part.n_own], links[-1].lent])
+        ring = np.unique(reached[of_node[reached] < 0]).astype(np.int64)
+        of_node[ring] = np.arange(len(rows), len(rows) + len(ring), dtype=np.int32)
+        if fanouts is not None and not len(ring):
+            ring = rows[:1]  # as in sample_batch: n_within must grow
+        rows = np.concatenate([rows, ring])
+        n_within.append(len(rows))
+    return rows, n_within, found, links
 
 
 def _ask(part: GraphPart, processes: Processes, wanted: IntArray) -> Link:
@@ -217,7 +232,7 @@ def _matrices(
         n_within = n_within[-2:-1]
     matrices = []
     for sample, n_rows in zip(found, n_within, strict=False):
-        scale = np.repeat(sample.scale, np.diff(sample.indptr)).astype(np.float32)
+        scale = np.repeat(sample.scale.astype(np.float32), np.diff(sample.indptr))
         values_of = scale if sample.values is None else sample.values * scale
         parts = (values_of, of_node[sample.columns], sample.indptr.astype(np.int32))
         matrix = sp.csr_array(parts, shape=(n_rows, width))

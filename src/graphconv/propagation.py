@@ -195,14 +195,14 @@ class Propagation(nn.Module):
         weights = nn.functional.softplus(self.raw_self_loop_weight).unbind()
         degree = torch.from_numpy(batch.degree).to(x.dtype)[: x.shape[0], None]
         scales = [(degree + weight).pow(-1.0 if self.directed else -0.5) for weight in weights]
-        blocks = x.view(x.shape[0], self.n_replicas, -1).unbind(1)
+        blocks = x.unflatten(1, (self.n_replicas, -1)).unbind(1)
         scaled = [
             block.contiguous() if self.directed else scale * block.contiguous()
             for scale, block in zip(scales, blocks, strict=True)
         ]
         summed = apply_function(
             _NeighbourSum, torch.cat(scaled, dim=1), self.kernels, batch, n_out, None, None, 0.0
-        ).view(n_out, self.n_replicas, -1)
+        ).unflatten(1, (self.n_replicas, -1))
         mixed = [
             scale[:n_out] * (own.contiguous() + weight * block[:n_out])
             for scale, own, weight, block in zip(

@@ -168,6 +168,7 @@ def partition(
 
     from graphconv.partition import partition_graph
     from graphconv.stored_graph import read_manifest
+    from graphconv.table_files import count
 
     folder = _stored(data, output, data_dir, screen)
     started = time.perf_counter()
@@ -193,7 +194,7 @@ def partition(
         ["largest / mean", *map("{:.2f}".format, balance.values())],
     ]
     columns = ["part", *shown.values()]
-    screen.table(f"{folder} in {parts} parts, {seconds:.1f} s", columns, rows)
+    screen.table(f"{folder} in {count(parts, 'part')}, {seconds:.1f} s", columns, rows)
     screen.result(
         {
             "output": str(folder),

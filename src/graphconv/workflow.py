@@ -174,6 +174,8 @@ def run_training(
     if "WORLD_SIZE" in os.environ and "RANK" in os.environ:
         from graphconv.distributed_training import ParallelRequest, train_in_parallel
 
+        if with_report:
+            raise ValueError("--report is for one process: graphconv report writes it afterwards")
         train_in_parallel(
             ParallelRequest(data, wanted, output, resume, checkpoint_seconds, timeout), screen
         )

@@ -1,0 +1,232 @@
+"""Measures training by several processes: that it is exact, what it takes, and what it would take.
+
+python scripts/measure_distributed.py [--edges M] [--epochs N] [--processes 1,2,4] [--work DIR]
+
+Writes docs/distributed.json: how far losses differ from those of one process; strong scaling (the
+same graph, more processes) and weak scaling (as many edges for each process); and a cost model that
+is fitted to these runs. build_scaling.py makes a section of docs/scaling.md of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+
+from graphconv.experiments.machine import describe_machine
+from graphconv.files import json_text, replacing_file
+
+ROOT = Path(__file__).resolve().parent.parent
+EDGES_A_NODE, N_FEATURES, N_CLASSES, HIDDEN = 10, 64, 64, 64
+# Equality: the rules that differ most in what travels.
+RULES = {
+    "renormalised": (),
+    "chebyshev": ("--propagation", "chebyshev", "--chebyshev-order", "2", "--lambda-max", "2"),
+}
+PREDICTED_EDGES = (10**8, 10**9, 10**10)
+# Assumed of a cluster: memory that a process may have, and bytes a second between two machines.
+PROCESS_BYTES, NETWORK_SPEED = 64e9, 1.25e9
+COMMAND = [sys.executable, "-m", "graphconv"]
+
+
+def run(arguments: list[str], work: Path, processes: int = 0) -> dict[str, Any]:
+    """Run a command, by several processes if asked; returns the JSON object that it prints."""
+    command = [*COMMAND, *arguments]
+    if processes:
+        launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
+        command = [sys.executable, *launcher, str(processes), *command[1:]]
+    print("$", " ".join(command[1:])[:150], file=sys.stderr, flush=True)
+    # A thread each: what is compared is processes, not threads.
+    environment = {**os.environ, "GRAPHCONV_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, "--json", "-q"],
+        cwd=work,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=3600,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def history(folder: Path) -> list[float]:
+    model = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    return list(model["history"]["train_loss"])
+
+
+def measure_equality(counts: list[int], work: Path) -> list[dict[str, Any]]:
+    """Largest relative difference of a loss in 50 epochs with dropout."""
+    rows = []
+    for name in ("cora", "pubmed", "generated"):
+        if name == "generated":
+            make_graph(20_000, work / name, work)
+        for count in counts:
+            stored = ["-o", name] if count == counts[0] and name != "generated" else []
+            run(["partition", name, "--parts", str(count), *stored], work)
+        for rule, options in RULES.items():
+            train = ["train", name, *options, "--max-epochs", "50", "--early-stopping", "none"]
+            run([*train, "-o", "one"], work)
+            alone = np.array(history(work / "one"))
+            for count in counts:
+                run([*train, "-o", "several"], work, count)
+                difference = np.abs(np.array(history(work / "several")) / alone - 1).max()
+                row = {"dataset": name, "rule": rule, "processes": count, "n_epochs": len(alone)}
+                rows.append({**row, "difference": float(difference)})
+    return rows
+
+
+def make_graph(n_edges: int, folder: Path, work: Path) -> None:
+    """A planted partition whose classes METIS can find; all nodes have labels."""
+    tables = work / "tables"
+    run(
+        [
+            "generate", "planted-partition", "--nodes", str(n_edges // EDGES_A_NODE), "--edges",
+            str(n_edges), "--features", str(N_FEATURES), "--classes", str(N_CLASSES),
+            "--homophily", "0.9", "--labelled", "1", "-o", str(tables),
+        ],
+        work,
+    )  # fmt: skip
+    files = ["--edges", f"{tables}/edges*", "--nodes", f"{tables}/nodes*"]
+    run(["ingest", *files, "-o", str(folder)], work)
+    shutil.rmtree(tables)
+
+
+def measure_training(n_edges: int, count: int, epochs: int, work: Path) -> dict[str, Any]:
+    """One training by so many processes."""
+    graph = work / f"edges-{n_edges}"
+    if not graph.is_dir():
+        make_graph(n_edges, graph, work)
+    parts = run(["partition", str(graph), "--parts", str(count)], work)
+    found = run(
+        ["train", str(graph), "--hidden", str(HIDDEN), "--max-epochs", str(epochs),
+         "--no-calibration", "--early-stopping", "none", "-o", "model"],
+        work,
+        count,
+    )  # fmt: skip
+    return {
+        "n_edges": found["n_edges"],
+        "processes": count,
+        "n_cut": parts["n_cut"],
+        "epoch_seconds": max(row["epoch_microseconds"] for row in found["processes"]) / 1e6,
+        "ranks": found["processes"],
+    }
+
+
+def work_of(n_entries: float, n_nodes: float) -> float:
+    """Multiply-adds of a forward pass: sums over neighbours, and products with weights."""
+    return n_entries * (HIDDEN + N_CLASSES) + n_nodes * HIDDEN * (N_FEATURES + N_CLASSES)
+
+
+def fit_model(runs: list[dict[str, Any]], cores: int) -> dict[str, Any]:
+    """Seconds by work, bytes and messages; memory by nodes and halo rows; no term is negative.
+
+    Times are of the process that has most to do; where processes share cores, each works as much
+    longer as there are processes for a core. Every run weighs alike.
+    """
+    times, memories = [], []
+    for measured in runs:
+        slowest = max(measured["ranks"], key=lambda row: row["n_entries"])
+        crowd = max(1.0, measured["processes"] / cores)
+        sent = sum(slowest[f"sent_{what}"] for what in ("training", "validation", "gradients"))
+        work = work_of(slowest["n_entries"], slowest["n_nodes"])
+        times.append([crowd * work, sent, slowest["messages"], measured["epoch_seconds"]])
+        memories += [
+            [1, row["n_nodes"], row["n_halo"], row["peak_memory"]] for row in measured["ranks"]
+        ]
+    model = {}
+    for name, rows in (("seconds", times), ("memory", memories)):
+        table = np.array(rows, dtype=float)
+        scaled = table[:, :-1] / table[:, -1:]  # relative errors count
+        size = np.where(scaled.max(axis=0) > 0, scaled.max(axis=0), 1)
+        factors = nnls(scaled / size, np.ones(len(table)))[0] / size
+        errors = np.abs(table[:, :-1] @ factors / table[:, -1] - 1)
+        model[name] = {"factors": factors.tolist(), "largest_error": float(errors.max())}
+    return model
+
+
+def predict(model: dict[str, Any], runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What graphs that nobody here can hold would take, by the model."""
+    most = max(runs, key=lambda measured: (measured["processes"], measured["n_edges"]))
+    n_own = sum(row["n_nodes"] for row in most["ranks"])
+    halo_share = sum(row["n_halo"] for row in most["ranks"]) / n_own
+    a, _, c = model["seconds"]["factors"]
+    base, by_node, by_halo = model["memory"]["factors"]
+    a_pair = most["ranks"][0]["messages"] / max(1, most["processes"] - 1)
+    n_weights = N_FEATURES * HIDDEN + HIDDEN * N_CLASSES
+    rows = []
+    for n_edges in PREDICTED_EDGES:
+        n_nodes = n_edges / EDGES_A_NODE
+        bytes_of_all = n_nodes * (by_node + by_halo * halo_share)
+        count = int(max(1, np.ceil(bytes_of_all / (PROCESS_BYTES - base))))
+        entries, nodes = 2 * n_edges / count, n_nodes / count
+        halo = nodes * halo_share if count > 1 else 0.0
+        # Training sends rows forward and gradients back, validation only rows.
+        halo_bytes = 3 * halo * 4 * (HIDDEN + N_CLASSES)
+        sent = halo_bytes + 2 * 4 * n_weights * (count - 1) / count
+        messages = a_pair * (count - 1)
+        seconds = a * work_of(entries, nodes) + sent / NETWORK_SPEED + c * messages
+        rows.append(
+            {
+                "n_edges": n_edges,
+                "processes": count,
+                "seconds": float(seconds),
+                "memory": float(base + by_node * nodes + by_halo * halo),
+                "sent": float(sent),
+            }
+        )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--edges", type=int, default=4_000_000)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--processes", default="1,2,4")
+    parser.add_argument("--work", type=Path, default=ROOT / "runs" / "distributed")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "distributed.json")
+    options = parser.parse_args()
+    counts = [int(number) for number in options.processes.split(",")]
+    shutil.rmtree(options.work, ignore_errors=True)
+    options.work.mkdir(parents=True)
+    work = options.work.resolve()
+    machine = describe_machine()
+    equality = measure_equality(counts, work)
+    strong = [measure_training(options.edges, count, options.epochs, work) for count in counts]
+    a_process = options.edges // max(counts)
+    weak = [measure_training(a_process * count, count, options.epochs, work) for count in counts]
+    model = fit_model([*strong, *weak], machine["cores"])
+    results = {
+        "date": datetime.date.today().isoformat(),
+        "machine": machine,
+        "n_features": N_FEATURES,
+        "n_classes": N_CLASSES,
+        "hidden": HIDDEN,
+        "edges_a_node": EDGES_A_NODE,
+        "epochs": options.epochs,
+        "equality": equality,
+        "strong": strong,
+        "weak": weak,
+        "model": model,
+        "process_bytes": PROCESS_BYTES,
+        "network_speed": NETWORK_SPEED,
+        "predicted": predict(model, [*strong, *weak]),
+    }
+    with replacing_file(options.output) as new:
+        new.write_text(json_text(results, indent=1) + "\n", encoding="utf-8")
+    shutil.rmtree(work)
+    print(f"wrote {options.output}")
+
+
+if __name__ == "__main__":
+    main()
