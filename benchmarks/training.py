@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 import torch
 
+import graphconv.training
 import peers
 from graphconv import load_dataset
 from graphconv.fitted import FittedGCN
 from graphconv.fitting import fit_gcn
 from graphconv.graph import Graph
 from graphconv.kernels import native
+from graphconv.model import GCN
 
 CITATIONS = ("cora", "citeseer", "pubmed")
 KERNELS = (
@@ -202,49 +204,65 @@ def busy_machine(quick: bool) -> dict[str, Any]:
 
 
 def profile(quick: bool) -> dict[str, Any]:
-    """Where the time of an epoch goes: each kernel's median microseconds, and all the rest."""
+    """Where the time of an epoch goes: kernels and what is around them, in microseconds.
+
+    Medians, part by part, which add up to an epoch that nothing interrupts.
+    """
     results = {}
     for name in CITATIONS:
         model = peers.Graphconv(load_dataset(name), "paper", 0)
         n_epochs = 50 if quick else 200
         model.run(20)
-        with threads(1):
-            plain = model.run(n_epochs)
-            with timed_kernels() as seconds:
-                model.run(n_epochs)
+        with threads(1), timed_parts() as seconds:
+            rest = np.array(model.run(n_epochs))
         parts = {}
-        for kernel, own in seconds.items():
+        for part, own in seconds.items():
             if own:
-                each = np.array(own).reshape(n_epochs, -1)
-                parts[kernel] = 1e6 * float(np.median(each, axis=0).sum())
-        epoch = 1e6 * float(np.median(plain))
-        parts["Python and torch"] = epoch - sum(parts.values())
-        results[name] = {"microseconds": epoch, "parts": parts}
+                each = np.array(own).reshape(n_epochs, -1)  # one column for each call in an epoch
+                parts[part] = 1e6 * float(np.median(each, axis=0).sum())
+                rest -= each.sum(axis=1)
+        parts["the loop around all this"] = 1e6 * float(np.median(rest))
+        results[name] = {"microseconds": sum(parts.values()), "parts": parts}
     return results
 
 
+# Parts of an epoch that call kernels: what they are called, and where they are found. A part's time
+# is its own, without that of the parts it calls.
+PARTS: dict[str, tuple[Any, str]] = {
+    **{name: (native, name) for name in KERNELS},
+    "torch and Python, forward": (GCN, "forward"),
+    "torch and Python, backward": (torch.autograd, "grad"),
+    "torch and Python, validation": (graphconv.training, "evaluate"),
+    "L2 term of the validation loss": (graphconv.training, "_penalty"),
+}
+
+
 @contextmanager
-def timed_kernels() -> Iterator[dict[str, list[float]]]:
-    """Record how long each call of a kernel takes."""
-    seconds: dict[str, list[float]] = {name: [] for name in KERNELS}
-    originals = {name: getattr(native, name) for name in KERNELS}
+def timed_parts() -> Iterator[dict[str, list[float]]]:
+    """Record how long each call of a part takes, apart from the parts it calls."""
+    seconds: dict[str, list[float]] = {name: [] for name in PARTS}
+    originals = {name: getattr(*place) for name, place in PARTS.items()}
+    inner = [0.0]  # for each call under way, the seconds of the calls inside it
 
     def timed(name: str) -> Any:
         def call(*arguments: Any, **options: Any) -> Any:
+            inner.append(0.0)
             begin = time.perf_counter()
             result = originals[name](*arguments, **options)
-            seconds[name].append(time.perf_counter() - begin)
+            whole = time.perf_counter() - begin
+            seconds[name].append(whole - inner.pop())
+            inner[-1] += whole
             return result
 
         return call
 
-    for name in KERNELS:
-        setattr(native, name, timed(name))
+    for name, (owner, attribute) in PARTS.items():
+        setattr(owner, attribute, timed(name))
     try:
         yield seconds
     finally:
-        for name, original in originals.items():
-            setattr(native, name, original)
+        for name, (owner, attribute) in PARTS.items():
+            setattr(owner, attribute, originals[name])
 
 
 @contextmanager

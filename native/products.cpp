@@ -13,14 +13,15 @@ namespace {
 
 // Whether to scale the rows of `dense` into memory of their own before they are gathered. Else each
 // entry of a large graph waits for two far places, a row and its scale; scaling streams over the
-// rows once, which pays if there are as many entries as cache lines. Values would be multiplied in
-// another order, so with them the bits would differ.
+// rows once, which pays if there are as many entries as cache lines: not for a few rows of a graph.
+// Values would be multiplied in another order, so with them the bits would differ.
 bool scales_first(const CsrArrays& csr, const Array& dense, const Array& column_scale) {
     constexpr std::int64_t kFarScales = std::int64_t(1) << 22;
     const std::int64_t itemsize = dense.kind() == Kind::float32 ? 4 : 8;
     const std::int64_t n_bytes = dense.size(1) * itemsize;
     return !column_scale.none() && !csr.has_values() && n_bytes % 64 == 0 &&
-           dense.size(0) * itemsize > kFarScales && csr.n_entries() >= dense.size(0) * n_bytes / 64;
+           dense.size(0) * itemsize > kFarScales &&
+           csr.count_entries() >= dense.size(0) * n_bytes / 64;
 }
 
 nb::object propagate(nb::handle rows, nb::handle dense, nb::handle row_scale,
