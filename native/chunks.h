@@ -10,9 +10,9 @@
 namespace graphconv {
 namespace GRAPHCONV_VARIANT {
 
-// Sharing a call costs the caller some 10 microseconds (measured on two cores: a shared call that
-// does nothing, median 10, nine in ten below 14), and the helper begins 6 microseconds after it is
-// woken, on a busy machine 40 and more. So a call with less work than this, about 100 microseconds,
+// Sharing a call costs the caller some 10 microseconds (measured on two busy cores: a shared call
+// that does nothing, median 10, nine in ten below 14), and the helper begins 6 microseconds later
+// (median; one time in ten, 37 or more). So a call with less work than this, about 100 microseconds,
 // stays on the calling thread. In multiply-adds, of which the products do 10 to 15 in a nanosecond.
 constexpr std::int64_t kWorthThreads = 1500000;
 // Small enough that a helper which loses its core holds up little, and enough of them to share.

@@ -222,7 +222,7 @@ class _Unrecorded:
 
 
 def apply_function(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
-    """function.apply; where gradients are off, without the 10 microseconds that recording takes."""
+    """function.apply; where gradients are off, without the cost of recording the call."""
     if torch.is_grad_enabled():
         return cast(Tensor, function.apply(*arguments))
     return cast(Tensor, function.forward(_Unrecorded(), *arguments))
