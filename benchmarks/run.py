@@ -19,6 +19,7 @@ from graphconv.files import json_text, replacing_file
 
 PARTS: dict[str, Any] = {
     "side_by_side": training.side_by_side,
+    "accuracies": training.accuracies,
     "end_to_end": training.end_to_end,
     "propagation": kernels.propagation,
     "large_graphs": kernels.large_graphs,

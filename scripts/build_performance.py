@@ -42,7 +42,7 @@ def verdict(reached: bool) -> str:
     return "reached" if reached else "**missed**"
 
 
-def side_by_side(part: dict[str, Any]) -> str:
+def side_by_side(part: dict[str, Any], accuracies: dict[str, dict[str, float]]) -> str:
     data = part["data"]
     peers = list(dict.fromkeys(peer for row in data.values() for peer in row))
     times = [
@@ -61,10 +61,8 @@ def side_by_side(part: dict[str, Any]) -> str:
         [
             peer,
             *(
-                f"{data[d][peer]['accuracy']:.1f}"
-                if peer in data[d] and data[d][peer]["accuracy"] is not None
-                else ""
-                for d in data
+                f"{own[peer]:.1f}" if peer in own else ""
+                for own in (accuracies.get(d, {}) for d in data)
             ),
         ]
         for peer in peers
@@ -75,12 +73,12 @@ def side_by_side(part: dict[str, Any]) -> str:
     return f"""## An epoch, side by side
 
 Milliseconds of a training epoch with its validation pass: the paper's settings (hidden 16 and
-dropout 0.5, on NELL 64 and 0.1; L2 on the first layer), public splits. The libraries take turns in
-one process; the figures are medians.
+dropout 0.5, on NELL 64 and 0.1; L2 on the first layer), public splits. Each library takes turns
+with graphconv in one process; the figures are medians over the turns.
 
 {table(["milliseconds", *header], times)}
 
-How many times as long as graphconv:
+How many times as long as graphconv in the same turn:
 
 {table(["", *header], ratios)}
 
@@ -284,7 +282,7 @@ def draw(part: dict[str, Any], path: Path) -> None:
     data = part["data"]
     peers = list(dict.fromkeys(peer for row in data.values() for peer in row))
     # Colours that colour-blind readers tell apart (Okabe and Ito).
-    colours = ["#0072B2", "#E69F00", "#56B4E9", "#009E73", "#CC79A7"]
+    colours = ["#0072B2", "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00"]
     figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
     width = 0.8 / len(peers)
     for k, (peer, colour) in enumerate(zip(peers, colours, strict=False)):
@@ -312,7 +310,7 @@ def main() -> None:
         "# Performance",
         f"By `make bench`. {machine_text(results)} The machine is shared with others, so "
         "figures vary by some tens of percent; ratios come from runs that take turns.",
-        side_by_side(results["side_by_side"]),
+        side_by_side(results["side_by_side"], results["accuracies"]),
         whole_runs(results),
         large(results),
         roofline(results),
