@@ -206,7 +206,7 @@ def _train(
     batches: Sequence[LabelledBatch] | MakeBatches
     watched: LabelledBatch | MakeBatches | None
     has_validation = len(graph.validation_index) > 0
-    if _is_full_batch(graph, settings):
+    if settings.is_full_batch(len(graph.train_index)):
         batches = [labelled(graph.train_index)]
         watched = labelled(graph.validation_index) if has_validation else None
     else:
@@ -259,12 +259,6 @@ def _scaled_features(graph: Graph, settings: Settings) -> tuple[FeatureScaler, A
     else:
         scaler = fit_stored_scaler(graph.features, kind)
     return scaler, scaled_features(graph, scaler)
-
-
-def _is_full_batch(graph: Graph, settings: Settings) -> bool:
-    """Whether one batch holds all training nodes and all their neighbours, so that it can stay."""
-    size = settings.batch_size
-    return settings.fanout == "all" and (size is None or size >= len(graph.train_index))
 
 
 def class_weights(graph: Graph, settings: Settings) -> FloatArray | None:

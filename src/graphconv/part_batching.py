@@ -304,10 +304,7 @@ class PartBatches:
 
     @property
     def is_full_batch(self) -> bool:
-        size = self.settings.batch_size
-        return self.settings.fanout == "all" and (
-            size is None or size >= self.members["train"].n_all
-        )
+        return self.settings.is_full_batch(self.members["train"].n_all)
 
     def whole(self, split: str) -> LabelledBatch:
         """All nodes of a split at once."""

@@ -177,6 +177,11 @@ class Settings:
             raise ValueError(f"fanout must be 'all' with the chebyshev rule, got {given!r}")
         object.__setattr__(self, "fanout", tuple(int(n) for n in numbers))
 
+    def is_full_batch(self, n_train: int) -> bool:
+        """Whether one batch holds all training nodes and all their neighbours, so it can stay."""
+        size = self.batch_size
+        return self.fanout == "all" and (size is None or size >= n_train)
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
