@@ -19,7 +19,8 @@ from graphconv.fitting import build_model
 from graphconv.kernels import Csr, Dropout, native, reference
 from graphconv.propagation import RULES
 from graphconv.settings import resolve_settings
-from graphconv.training import LabelledBatch, train
+from graphconv.objective import LabelledBatch
+from graphconv.training import train
 from training import CITATIONS, threads
 
 WIDTHS = (8, 16, 32, 64)

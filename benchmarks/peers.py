@@ -25,7 +25,8 @@ from graphconv.fitting import build_model, fit_gcn
 from graphconv.graph import Graph
 from graphconv.scaling import fit_scaler
 from graphconv.settings import resolve_settings
-from graphconv.training import LabelledBatch, train
+from graphconv.objective import LabelledBatch
+from graphconv.training import train
 
 N_EPOCHS = 200
 

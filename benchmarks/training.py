@@ -24,6 +24,7 @@ from graphconv.fitting import fit_gcn
 from graphconv.graph import Graph
 from graphconv.kernels import native
 from graphconv.model import GCN
+from graphconv.tape import Tape
 
 CITATIONS = ("cora", "citeseer", "pubmed")
 KERNELS = (
@@ -258,9 +259,9 @@ def profile(quick: bool) -> dict[str, Any]:
 PARTS: dict[str, tuple[Any, str]] = {
     **{name: (native, name) for name in KERNELS},
     "torch and Python, forward": (GCN, "forward"),
-    "torch and Python, backward": (torch.autograd, "grad"),
+    "torch and Python, backward": (Tape, "gradients"),
     "torch and Python, validation": (graphconv.training, "evaluate"),
-    "L2 term of the validation loss": (graphconv.training, "_penalty"),
+    "L2 term of the validation loss": (graphconv.training, "penalty"),
 }
 
 

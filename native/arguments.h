@@ -40,7 +40,7 @@ struct Propagate {
     std::int64_t n_columns;
     std::int64_t width;
     T self_weight;
-    T* scaled;              // (n_columns, width) to put column_scale * dense in, or null
+    const T* entry_scale;   // (n_entries,) column_scale of each entry's column, or null
 };
 
 template <class T, class I>

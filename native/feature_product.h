@@ -1,9 +1,12 @@
 // Products of sparse features, dropped out on the fly, with the weights.
 #pragma once
 
+#include <cstring>
+
 #include "arguments.h"
 #include "blocks.h"
 #include "chunks.h"
+#include "pool.h"
 #include "propagate.h"
 #include "simd.h"
 
@@ -29,31 +32,36 @@ struct FeatureRows {
         for (std::int64_t row = first; row < last; row += kBlock) {
             Block<T, I> block(a.rows, row, row + kBlock < last ? row + kBlock : last);
             for (int key = 0; key < a.dropout.n_keys; ++key) {
-                block.make_masks(a.dropout, key);
-                for_each_tile<T>(width, [&](auto shape, std::int64_t column,
-                                            std::int64_t last_pack) {
-                    using Tile = typename decltype(shape)::Tile;
-                    far ? tile<Tile, true>(block, row, key * width + column, last_pack)
-                        : tile<Tile, false>(block, row, key * width + column, last_pack);
-                });
+                multiply(block, row, key, a.dense + key * width, a.width);
             }
         }
     }
 
+    // The block of columns of one key; `weight` is that block, its rows `stride` apart.
+    void multiply(Block<T, I>& block, std::int64_t row, int key, const T* weight,
+                  std::int64_t stride) const {
+        const std::int64_t width = a.width / a.dropout.n_keys;
+        block.make_masks(a.dropout, key);
+        for_each_tile<T>(width, [&](auto shape, std::int64_t column, std::int64_t last_pack) {
+            using Tile = typename decltype(shape)::Tile;
+            T* out = a.out + row * a.width + key * width + column;
+            far ? tile<Tile, true>(block, weight + column, stride, out, last_pack)
+                : tile<Tile, false>(block, weight + column, stride, out, last_pack);
+        });
+    }
+
     template <class Tile, bool Far>
-    void tile(const Block<T, I>& block, std::int64_t first_row, std::int64_t column,
+    void tile(const Block<T, I>& block, const T* weight, std::int64_t stride, T* out,
               std::int64_t last) const {
         const std::int64_t width = a.width;
-        const T* weight = a.dense + column;
         const I* indices = a.rows.indices;
         const T* values = a.rows.values;
         const std::uint32_t threshold = a.dropout.threshold;
         const T scale = T(65536.0 / threshold);
-        T* out = a.out + first_row * width + column;
         std::int64_t fetched = 0;
         const auto add = [&](std::int64_t e, Tile& sum) GRAPHCONV_LAMBDA {
             Tile row;
-            row.load(weight + indices[e] * width, last);
+            row.load(weight + indices[e] * stride, last);
             if (values != nullptr) row.scale(values[e]);
             sum.add(row);
         };
@@ -81,7 +89,7 @@ struct FeatureRows {
         for (; k < block.n; ++k) {
             if (Far) {
                 block.look_ahead(k, fetched, [&](std::int64_t e) GRAPHCONV_LAMBDA {
-                    prefetch<Tile>(weight + indices[e] * width);
+                    prefetch<Tile>(weight + indices[e] * stride);
                 });
             }
             Tile sum;
@@ -93,11 +101,48 @@ struct FeatureRows {
     }
 };
 
+// Whether products are made key by key: those of replicas whose weights fit the scratch memory.
+template <class T, class I>
+bool by_key(const FeatureProduct<T, I>& a) {
+    return a.dropout.n_keys >= 4 &&
+           2 * a.n_columns * a.width * std::int64_t(sizeof(T)) <= kScratchBytes;
+}
+
+// Calls body(key, matrices) for every key, on several threads: `n_matrices` of scratch memory, each
+// (n_columns, width / n_keys).
+template <class T, class I, class Body>
+void share_keys(const FeatureProduct<T, I>& a, int n_matrices, const Body& body) {
+    const std::int64_t size = n_matrices * a.n_columns * (a.width / a.dropout.n_keys);
+    T* matrices = static_cast<T*>(scratch(a.dropout.n_keys * size * std::int64_t(sizeof(T))));
+    share(a.dropout.n_keys, [&](int key) { body(key, matrices + key * size); });
+}
+
+// Key by key, each with a copy of its own block of the weights. In place, the rows of a block lie
+// a.width apart: they take up a few sets of the nearest cache over and over, and miss the others.
+template <class T, class I>
+void multiply_by_key(const FeatureProduct<T, I>& a) {
+    const std::int64_t width = a.width / a.dropout.n_keys;
+    const FeatureRows<T, I> product{a, is_far<T>(a.n_columns, width)};
+    share_keys(a, 1, [&](int key, T* weight) {
+        const T* from = a.dense + key * width;
+        for (std::int64_t j = 0; j < a.n_columns; ++j) {
+            std::memcpy(weight + j * width, from + j * a.width, sizeof(T) * std::size_t(width));
+        }
+        for (std::int64_t row = 0; row < a.rows.n_rows; row += kBlock) {
+            const std::int64_t end = row + kBlock < a.rows.n_rows ? row + kBlock : a.rows.n_rows;
+            Block<T, I> block(a.rows, row, end);
+            product.multiply(block, row, key, weight, width);
+        }
+    });
+}
+
 template <class T, class I>
 void feature_product(const FeatureProduct<T, I>& a) {
     if (a.dropout.n_keys == 0) {
         propagate(Propagate<T, I>{a.rows, a.dense, nullptr, nullptr, a.out, a.n_columns, a.width,
                                   T(0), nullptr});
+    } else if (by_key(a)) {
+        multiply_by_key(a);
     } else {
         share_rows(a.rows, a.width, FeatureRows<T, I>{a, is_far<T>(a.n_columns, a.width)});
     }

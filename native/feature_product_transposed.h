@@ -6,8 +6,8 @@
 #include "arguments.h"
 #include "blocks.h"
 #include "chunks.h"
+#include "feature_product.h"
 #include "pool.h"
-#include "propagate.h"
 #include "simd.h"
 
 namespace graphconv {
@@ -31,9 +31,11 @@ struct Part {
 template <class T, class I>
 struct FeatureScatter {
     const FeatureProduct<T, I>& a;
-    T* out;  // a.out, or a partial sum
+    T* out;               // a.out, or a partial sum
+    std::int64_t stride;  // from a row of out to the next
 
-    void add(const Part& part) const {
+    // `out` begins with column `out_column`.
+    void add(const Part& part, std::int64_t out_column = 0) const {
         const bool drop = a.dropout.n_keys > 0;
         const std::int64_t key_width = a.width / (drop ? a.dropout.n_keys : 1);
         const bool restricted = part.first_feature > 0 || part.last_feature < a.n_columns;
@@ -52,8 +54,10 @@ struct FeatureScatter {
                 for_each_tile<T>(end - first, [&](auto shape, std::int64_t column,
                                                   std::int64_t last_pack) {
                     using Tile = typename decltype(shape)::Tile;
-                    drop ? tile<Tile, true>(block, row, first + column, last_pack)
-                         : tile<Tile, false>(block, row, first + column, last_pack);
+                    const T* dense = a.dense + row * a.width + first + column;
+                    T* to = out + first + column - out_column;
+                    drop ? tile<Tile, true>(block, dense, to, last_pack)
+                         : tile<Tile, false>(block, dense, to, last_pack);
                 });
                 first = end;
             }
@@ -61,15 +65,12 @@ struct FeatureScatter {
     }
 
     template <class Tile, bool Drop>
-    void tile(const Block<T, I>& block, std::int64_t first_row, std::int64_t column,
-              std::int64_t last) const {
+    void tile(const Block<T, I>& block, const T* dense, T* to, std::int64_t last) const {
         const std::int64_t width = a.width;
         const I* indices = a.rows.indices;
         const T* values = a.rows.values;
         const std::uint32_t threshold = a.dropout.threshold;
         const T scale = Drop ? T(65536.0 / threshold) : T(1);
-        const T* dense = a.dense + first_row * width + column;
-        T* to = out + column;
         for (std::int64_t k = 0; k < block.n; ++k) {
             auto walk = block.template walk<Drop>(k);
             do {
@@ -78,7 +79,7 @@ struct FeatureScatter {
                 source.load(dense + k * width, last);
                 if (Drop) source.scale(scale);
                 walk.take_mask([&](std::int64_t e) GRAPHCONV_LAMBDA {
-                    T* target = to + indices[e] * width;
+                    T* target = to + indices[e] * stride;
                     Tile sum, term = source;
                     sum.load(target, last);
                     if (values != nullptr) term.scale(values[e]);
@@ -95,56 +96,62 @@ struct FeatureScatter {
 // 1. Many entries to a feature: rows are cut into parts, each is summed on its own, and the sums
 //    are added in order. The number of parts must not depend on the number of threads.
 template <class T, class I>
-int n_row_parts(const FeatureProduct<T, I>& a, std::int64_t n_entries) {
-    const std::int64_t out_bytes = a.n_columns * a.width * std::int64_t(sizeof(T));
+int n_row_parts(const FeatureProduct<T, I>& a, std::int64_t n_entries, std::int64_t width) {
+    if ((n_entries + a.rows.n_rows) * (width + 4) < kWorthThreads) return 1;
+    const std::int64_t out_bytes = a.n_columns * width * std::int64_t(sizeof(T));
     std::int64_t n = n_entries / (16 * a.n_columns);  // adding up takes a small share of the time
     if (n > 8) n = 8;
     while (n > 1 && (n - 1) * out_bytes > kScratchBytes) --n;
     return n < 1 ? 1 : int(n);
 }
 
+// Sums up one part after the other: columns first .. first + width of the product into out.
 template <class T, class I>
-void scatter_rows(const FeatureProduct<T, I>& a, std::int64_t n_entries, int n_parts) {
-    const std::int64_t size = a.n_columns * a.width;
-    const std::size_t bytes = sizeof(T) * std::size_t(size);
-    Chunks chunks;
-    cut(a.rows, n_entries, n_parts, chunks);
-    const bool alone = threads() == 1;
-    T* partial = static_cast<T*>(scratch(std::int64_t(bytes) * (alone ? 1 : n_parts - 1)));
-    const auto sum_part = [&](int part, T* out) {
-        std::memset(out, 0, bytes);
-        FeatureScatter<T, I>{a, out}.add({chunks.bounds[part], chunks.bounds[part + 1], 0,
-                                               a.n_columns, 0, a.width});
-    };
-    const auto add_part = [&](const T* from) {
-        for (std::int64_t k = 0; k < size; ++k) a.out[k] += from[k];
-    };
-    if (alone) {
-        sum_part(0, a.out);
-        for (int part = 1; part < chunks.n; ++part) {
-            sum_part(part, partial);
-            add_part(partial);
-        }
-    } else {
-        share(chunks.n,
-              [&](int part) { sum_part(part, part == 0 ? a.out : partial + (part - 1) * size); });
-        for (int part = 1; part < chunks.n; ++part) add_part(partial + (part - 1) * size);
+void add_parts(const FeatureProduct<T, I>& a, const Chunks& parts, std::int64_t first,
+               std::int64_t width, T* out, T* partial) {
+    const std::int64_t size = a.n_columns * width;
+    for (int part = 0; part < parts.n; ++part) {
+        T* sum = part == 0 ? out : partial;
+        std::memset(sum, 0, sizeof(T) * std::size_t(size));
+        FeatureScatter<T, I>{a, sum, width}.add(
+            {parts.bounds[part], parts.bounds[part + 1], 0, a.n_columns, first, first + width},
+            first);
+        for (std::int64_t k = 0; part > 0 && k < size; ++k) out[k] += partial[k];
     }
 }
 
-// 2. Several keys: each thread takes the columns of some keys.
 template <class T, class I>
-void scatter_keys(const FeatureScatter<T, I>& scatter) {
-    const FeatureProduct<T, I>& a = scatter.a;
-    const std::int64_t key_width = a.width / a.dropout.n_keys;
-    const int n = 2 * threads() < a.dropout.n_keys ? 2 * threads() : a.dropout.n_keys;
-    share(n, [&](int part) {
-        const std::int64_t first = part * std::int64_t(a.dropout.n_keys) / n * key_width;
-        const std::int64_t last = (part + 1) * std::int64_t(a.dropout.n_keys) / n * key_width;
+void scatter_rows(const FeatureProduct<T, I>& a, const Chunks& parts) {
+    const std::int64_t size = a.n_columns * a.width, bytes = size * std::int64_t(sizeof(T));
+    if (threads() == 1) {
+        return add_parts(a, parts, 0, a.width, a.out, static_cast<T*>(scratch(bytes)));
+    }
+    T* partial = static_cast<T*>(scratch(bytes * (parts.n - 1)));
+    share(parts.n, [&](int part) {
+        T* sum = part == 0 ? a.out : partial + (part - 1) * size;
+        std::memset(sum, 0, std::size_t(bytes));
+        FeatureScatter<T, I>{a, sum, a.width}.add(
+            {parts.bounds[part], parts.bounds[part + 1], 0, a.n_columns, 0, a.width});
+    });
+    for (int part = 1; part < parts.n; ++part) {
+        const T* from = partial + (part - 1) * size;
+        for (std::int64_t k = 0; k < size; ++k) a.out[k] += from[k];
+    }
+}
+
+// 2. Several keys: each for itself, as it would be summed up alone, in a matrix of its own that is
+//    copied out at the end; multiply_by_key says why.
+template <class T, class I>
+void scatter_keys(const FeatureProduct<T, I>& a, std::int64_t n_entries) {
+    const std::int64_t width = a.width / a.dropout.n_keys, size = a.n_columns * width;
+    Chunks parts;
+    cut(a.rows, n_entries, n_row_parts(a, n_entries, width), parts);
+    share_keys(a, 2, [&](int key, T* sum) {
+        add_parts(a, parts, key * width, width, sum, sum + size);
         for (std::int64_t j = 0; j < a.n_columns; ++j) {
-            std::memset(a.out + j * a.width + first, 0, sizeof(T) * std::size_t(last - first));
+            std::memcpy(a.out + j * a.width + key * width, sum + j * width,
+                        sizeof(T) * std::size_t(width));
         }
-        scatter.add({0, a.rows.n_rows, 0, a.n_columns, first, last});
     });
 }
 
@@ -191,17 +198,17 @@ void scatter_features(const FeatureScatter<T, I>& scatter, std::int64_t n_entrie
 template <class T, class I>
 void feature_product_transposed(const FeatureProduct<T, I>& a) {
     if (a.n_columns == 0 || a.width == 0) return;
-    const FeatureScatter<T, I> scatter{a, a.out};
     const std::int64_t n_entries = count_entries(a.rows);
+    if (by_key(a)) return scatter_keys(a, n_entries);
+    const int n_parts = n_row_parts(a, n_entries, a.width);
+    if (n_parts > 1) {
+        Chunks parts;
+        cut(a.rows, n_entries, n_parts, parts);
+        return scatter_rows(a, parts);
+    }
+    const FeatureScatter<T, I> scatter{a, a.out, a.width};
     const bool worth = (n_entries + a.rows.n_rows) * (a.width + 4) >= kWorthThreads;
-    if (worth && a.dropout.n_keys < 4) {
-        const int n_parts = n_row_parts(a, n_entries);
-        if (n_parts > 1) return scatter_rows(a, n_entries, n_parts);
-    }
-    if (worth && threads() > 1) {
-        if (a.dropout.n_keys >= 4) return scatter_keys(scatter);
-        return scatter_features(scatter, n_entries);
-    }
+    if (worth && threads() > 1) return scatter_features(scatter, n_entries);
     std::memset(a.out, 0, sizeof(T) * std::size_t(a.n_columns * a.width));
     scatter.add({0, a.rows.n_rows, 0, a.n_columns, 0, a.width});
 }

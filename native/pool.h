@@ -17,7 +17,7 @@ void parallel_for(int n_chunks, void (*body)(void* context, int chunk), void* co
 
 // Memory for partial sums, kept by the thread from call to call and so free of page faults after
 // the first. `bytes` is at most kScratchBytes. Throws std::bad_alloc.
-constexpr std::int64_t kScratchBytes = std::int64_t(1) << 22;
+constexpr std::int64_t kScratchBytes = std::int64_t(1) << 23;
 void* scratch(std::int64_t bytes);
 
 }  // namespace graphconv

@@ -11,34 +11,24 @@
 namespace graphconv {
 namespace {
 
-// Whether to scale the rows of `dense` into memory of their own before they are gathered. Else each
-// entry of a large graph waits for two far places, a row and its scale; scaling streams over the
-// rows once, which pays if there are as many entries as cache lines: not for a few rows of a graph.
-// Values would be multiplied in another order, so with them the bits would differ.
-bool scales_first(const CsrArrays& csr, const Array& dense, const Array& column_scale) {
-    constexpr std::int64_t kFarScales = std::int64_t(1) << 22;
-    const std::int64_t itemsize = dense.kind() == Kind::float32 ? 4 : 8;
-    const std::int64_t n_bytes = dense.size(1) * itemsize;
-    return !column_scale.none() && !csr.has_values() && n_bytes % 64 == 0 &&
-           dense.size(0) * itemsize > kFarScales &&
-           csr.count_entries() >= dense.size(0) * n_bytes / 64;
-}
-
 nb::object propagate(nb::handle rows, nb::handle dense, nb::handle row_scale,
-                     nb::handle column_scale, nb::handle self_weight) {
+                     nb::handle column_scale, nb::handle self_weight, nb::handle entry_scale) {
     const double self = number(self_weight, "self_weight");
     const CsrArrays csr(rows);
     const Array from(dense, "dense");
     const Array left(row_scale, "row_scale", true), right(column_scale, "column_scale", true);
+    const Array each(entry_scale, "entry_scale", true);
     require_float_matrix(from);
     csr.require_values(from.kind(), " like dense");
     left.require_kind(from.kind(), " like dense");
     right.require_kind(from.kind(), " like dense");
     left.require_vector(csr.n_rows(), ", one for each row");
     right.require_vector(from.size(0), ", one for each row of dense");
+    each.require_kind(from.kind(), " like dense");
+    each.require_vector(csr.n_entries(), ", one for each entry");
+    if (right.none() && !each.none()) fail("entry_scale must be that of a column_scale");
     nb::object result = new_matrix(csr.n_rows(), from.size(1), from.kind());
-    nb::object scaled = scales_first(csr, from, right) ? new_like(from) : nb::none();
-    const Array out(result, "out"), to_scale(scaled, "scaled", true);
+    const Array out(result, "out");
     with_types(from.kind(), csr.wide(), [&](auto t, auto i) {
         using T = decltype(t);
         using I = decltype(i);
@@ -46,7 +36,7 @@ nb::object propagate(nb::handle rows, nb::handle dense, nb::handle row_scale,
                                    left.none() ? nullptr : left.data<const T>(),
                                    right.none() ? nullptr : right.data<const T>(), out.data<T>(),
                                    from.size(0), from.size(1), T(self),
-                                   to_scale.none() ? nullptr : to_scale.data<T>()});
+                                   each.none() ? nullptr : each.data<const T>()});
     });
     return result;
 }
@@ -208,7 +198,7 @@ nb::object hidden_product_backward(nb::handle gradient, nb::handle dense, nb::ha
 void bind_products(nb::module_& m) {
     const auto any = [](const char* name) { return nb::arg(name).none(); };
     m.def("propagate", propagate, any("rows"), any("dense"), any("row_scale"),
-          any("column_scale"), any("self_weight"));
+          any("column_scale"), any("self_weight"), any("entry_scale"));
     m.def("feature_product", feature_product, any("rows"), any("weight"), any("dropout"),
           any("row_ids"));
     m.def("feature_product_transposed", feature_product_transposed, any("rows"),

@@ -61,11 +61,6 @@ public:
 
     std::int64_t n_rows() const { return begin_.size(0); }
     std::int64_t n_entries() const { return indices_.size(0); }
-    // Entries of these rows; the long arrays may hold those of others too.
-    std::int64_t count_entries() const {
-        return wide() ? count<std::int64_t>() : count<std::int32_t>();
-    }
-    bool has_values() const { return !values_.none(); }
     bool wide() const { return begin_.kind() == Kind::int64; }
     void require_values(Kind kind, const char* like) const { values_.require_kind(kind, like); }
 
@@ -76,13 +71,6 @@ public:
     }
 
 private:
-    template <class I>
-    std::int64_t count() const {
-        std::int64_t n = 0;
-        for (std::int64_t i = 0; i < n_rows(); ++i) n += end_.data<I>()[i] - begin_.data<I>()[i];
-        return n;
-    }
-
     Array begin_, end_, indices_, values_;
 };
 

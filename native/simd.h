@@ -147,6 +147,10 @@ struct Tile {
     GRAPHCONV_INLINE void store(T* to, std::int64_t last) const {
         unrolled<N>([&](auto k) GRAPHCONV_LAMBDA { p[k].store(to + offset(k, last)); });
     }
+    // As Pack::stream; packs of eight that do not overlap.
+    GRAPHCONV_INLINE void stream(T* to) const {
+        if constexpr (L == 8) unrolled<N>([&](auto k) GRAPHCONV_LAMBDA { p[k].stream(to + k * L); });
+    }
     GRAPHCONV_INLINE void add(const Tile& other) {
         unrolled<N>([&](auto k) GRAPHCONV_LAMBDA { p[k].add(other.p[k]); });
     }

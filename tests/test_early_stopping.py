@@ -8,8 +8,9 @@ import torch
 from tests.training_runs import SHORT, labelled, run, small_graph, weights
 
 from graphconv.fitting import build_model
+from graphconv.objective import evaluate
 from graphconv.settings import ROBUST, Settings
-from graphconv.training import MAX_EPOCHS_UNWATCHED, Epoch, TrainingState, _stop_early, evaluate
+from graphconv.training import MAX_EPOCHS_UNWATCHED, Epoch, TrainingState, _stop_early
 
 
 def drive(sequences, settings, model):

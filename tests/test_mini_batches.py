@@ -11,7 +11,8 @@ from graphconv.fitting import Watch, build_model, fit_gcn
 from graphconv.graph import Graph, adjacency_from_edges
 from graphconv.mini_batches import MiniBatches
 from graphconv.settings import Settings
-from graphconv.training import LabelledBatch, train
+from graphconv.objective import LabelledBatch
+from graphconv.training import train
 
 BRIEF = Settings(hidden=(8,), max_epochs=6, early_stopping="none")
 

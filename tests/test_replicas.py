@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.kernel_cases import KERNELS
+from tests.kernel_cases import KERNELS, needs_native
 from tests.training_runs import SHORT, assert_same_bits, run, small_graph
 
+from graphconv.datasets import load_dataset
 from graphconv.fitting import build_model
 from graphconv.training import load_replica, replica_weights
 
@@ -76,3 +77,15 @@ def test_weights_of_a_replica_can_be_moved():
     other = build_model(graph, settings, [1, 2, 3])
     load_replica(other, 2, replica_weights(trained, 1))
     assert_same_bits(replica_weights(other, 2), replica_weights(trained, 1))
+
+
+@needs_native
+def test_many_replicas_on_pubmed_end_bit_for_bit_as_alone():
+    """There the product with the features is made replica by replica, and summed in parts."""
+    graph = load_dataset("pubmed")
+    settings = replace(SHORT, hidden=(16,), max_epochs=3)
+    seeds = (4, 11, 2, 9, 6)
+    together, _ = run(graph, settings, seeds, "native", watched=False)
+    for replica, seed in enumerate(seeds):
+        alone, _ = run(graph, settings, (seed,), "native", watched=False)
+        assert_same_bits(replica_weights(together, replica), replica_weights(alone, 0))

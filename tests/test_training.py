@@ -16,7 +16,8 @@ from graphconv.batching import make_batch
 from graphconv.fitting import build_model, class_weights
 from graphconv.graph import Graph
 from graphconv.settings import ROBUST, Settings
-from graphconv.training import LabelledBatch, evaluate, single_torch_thread, train
+from graphconv.objective import LabelledBatch, evaluate
+from graphconv.training import single_torch_thread, train
 
 
 def dense_a_hat(graph):

@@ -18,7 +18,8 @@ from graphconv.fitting import build_model
 from graphconv.kernels import reference
 from graphconv.scaling import fit_scaler
 from graphconv.settings import resolve_settings
-from graphconv.training import LabelledBatch, train
+from graphconv.objective import LabelledBatch
+from graphconv.training import train
 
 
 class Counted(ModuleType):

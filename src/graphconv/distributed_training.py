@@ -37,13 +37,14 @@ from graphconv.inference import Array, Space, run_in_blocks
 from graphconv.kernels import KernelName
 from graphconv.memory import available_memory, in_units, peak_memory
 from graphconv.model import GCN
+from graphconv.objective import LabelledBatch
 from graphconv.part_batching import Members, PartBatches
 from graphconv.partition import parts_folder
 from graphconv.scaling import FeatureScaler, Scaling, fit_stored_scaler
 from graphconv.settings import Settings, resolve_settings
 from graphconv.splits import check_trainable
 from graphconv.stored_graph import StoredArray, is_stored_graph, read_manifest
-from graphconv.training import LabelledBatch, MakeBatches, TrainingState, single_torch_thread, train
+from graphconv.training import MakeBatches, TrainingState, single_torch_thread, train
 from graphconv.workflow import (
     Job,
     ModelRequest,

@@ -25,6 +25,7 @@ from graphconv.model import GCN, Activation, hash_key
 from graphconv.predictions import mean_over_runs
 from graphconv.preset_search import choose_settings
 from graphconv.propagation import Propagation, Rule, largest_eigenvalue
+from graphconv.objective import FloatArray, LabelledBatch
 from graphconv.scaling import (
     FeatureScaler,
     Scaling,
@@ -35,8 +36,6 @@ from graphconv.settings import Settings, resolve_settings
 from graphconv.splits import check_trainable, hold_out_validation
 from graphconv.training import (
     Epoch,
-    FloatArray,
-    LabelledBatch,
     MakeBatches,
     Progress,
     TrainingState,

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from graphconv.batching import Array, Batch
 from graphconv.kernels import Csr, Dropout
-from graphconv.propagation import Propagation, apply_function
+from graphconv.propagation import Propagation
+from graphconv.tape import apply_function
 
 Activation = Literal["relu", "tanh", "elu", "none"]
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
@@ -89,7 +90,7 @@ class GraphConvolution(nn.Module):
 
     def _propagate(self, projected: Tensor, batch: Batch, hop: int) -> Tensor:
         out = self.propagation.forward(projected, batch, hop)
-        return out if self.bias is None else cast(Tensor, _AddBias.apply(out, self.bias))
+        return out if self.bias is None else apply_function(_AddBias, out, self.bias)
 
     def _project(self, hidden: Tensor, batch: Batch, entry: Entry) -> Tensor:
         n_in, n_terms, n_replicas, n_out = self.weight.shape
@@ -221,7 +222,7 @@ class GCN(nn.Module):
         if n_layers < len(layers):
             value, relu = self._activate(value, entered)
             value = torch.relu(value) if relu else value
-        return cast(Tensor, value.unflatten(1, (len(self.seeds), -1)))
+        return apply_function(_ByReplica, value, len(self.seeds))
 
     def _activate(self, value: Tensor, entered: Tensor | None) -> tuple[Tensor, bool]:
         """Activations of a hidden layer, and whether a ReLU is left for the next one to do."""
@@ -238,17 +239,29 @@ class GCN(nn.Module):
         return Dropout(tuple(hash_key(seed, epoch, depth) for seed in self.seeds), threshold)
 
 
+class _ByReplica(torch.autograd.Function):
+    """Columns as (n_replicas, width)."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, n_replicas: int) -> Tensor:
+        return value.view(value.shape[0], n_replicas, -1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        return gradients[0].flatten(1), None
+
+
 class _AddBias(torch.autograd.Function):
     """x + bias, whose gradient is summed replica by replica, as each would do alone."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, bias: Tensor) -> Tensor:
-        ctx.n_replicas = bias.shape[0]
+        ctx.saved = (bias.shape[0],)
         return x + bias.view(-1)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        blocks = gradients[0].unflatten(1, (ctx.n_replicas, -1))
+        blocks = gradients[0].unflatten(1, (*ctx.saved, -1))
         return gradients[0], torch.stack([own.contiguous().sum(0) for own in blocks.unbind(1)])
 
 

@@ -28,7 +28,7 @@ from graphconv.kernels import RowSample
 from graphconv.mini_batches import SAMPLE, SHUFFLE, VALIDATION, one_ahead
 from graphconv.model import hash_key
 from graphconv.settings import Settings
-from graphconv.training import FloatArray, LabelledBatch
+from graphconv.objective import FloatArray, LabelledBatch
 
 NO_NODES: IntArray = np.empty(0, dtype=np.int64)
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from collections import Counter
 from types import ModuleType
 from typing import Any, Literal, cast, get_args
 from weakref import WeakKeyDictionary
@@ -31,12 +32,16 @@ from torch import Tensor, nn
 
 from graphconv.batching import Batch
 from graphconv.graph import Graph, symmetrise
+from graphconv.kernels import Csr
+from graphconv.tape import apply_function
 
 Rule = Literal[
     "renormalised", "single-parameter", "first-order", "first-order-only", "chebyshev", "none"
 ]
 RULES: tuple[str, ...] = get_args(Rule)
 Array = npt.NDArray[Any]
+# Scales past this size are not in the nearest caches when a product asks for one of them.
+NEAR_BYTES = 1 << 18
 
 
 class Propagation(nn.Module):
@@ -86,7 +91,7 @@ class Propagation(nn.Module):
             else None
         )
         self._fixed_weight = 1.0 if self_loop_weight == "learn" else float(self_loop_weight)
-        self._scales: WeakKeyDictionary[Batch, tuple[Array, Array | None]] = WeakKeyDictionary()
+        self._scales: WeakKeyDictionary[Batch, _Scales] = WeakKeyDictionary()
 
     def __getstate__(self) -> dict[str, Any]:
         # A module and a cache keyed by identity: the copy gets its own.
@@ -162,19 +167,11 @@ class Propagation(nn.Module):
         return product if ratio == 1 else (ratio - 1) * x[: batch.n_within[hop]] + product
 
     def _normalised(self, x: Tensor, batch: Batch, hop: int, self_weight: float = 0.0) -> Tensor:
-        row_scale, column_scale = self._scales.get(batch) or self._make_scales(batch, self_weight)
-        return apply_function(
-            _NeighbourSum,
-            batch.with_halo(x, hop),
-            self.kernels,
-            batch,
-            batch.n_within[hop],
-            row_scale,
-            column_scale,
-            self_weight,
-        )
+        scales = self._scales.get(batch) or self._make_scales(batch, self_weight)
+        n_out, x = batch.n_within[hop], batch.with_halo(x, hop)
+        return apply_function(_NeighbourSum, x, self.kernels, batch, n_out, scales, self_weight)
 
-    def _make_scales(self, batch: Batch, self_weight: float) -> tuple[Array, Array | None]:
+    def _make_scales(self, batch: Batch, self_weight: float) -> _Scales:
         # Degrees below the smallest normal number have an inverse that overflows: no neighbours.
         smallest = np.finfo(batch.degree.dtype).tiny
         scale = batch.degree + batch.degree.dtype.type(self_weight)
@@ -183,9 +180,8 @@ class Propagation(nn.Module):
         scale[is_alone] = 0
         if not self.directed:
             np.sqrt(scale, out=scale)
-        scales = (scale, None if self.directed else scale)
-        self._scales[batch] = scales
-        return scales
+        self._scales[batch] = _Scales(scale, None if self.directed else scale)
+        return self._scales[batch]
 
     def _renormalised_learned(self, x: Tensor, batch: Batch, hop: int) -> Tensor:
         # The scales depend on lambda here, so torch applies them and follows their gradient.
@@ -201,7 +197,7 @@ class Propagation(nn.Module):
             for scale, block in zip(scales, blocks, strict=True)
         ]
         summed = apply_function(
-            _NeighbourSum, torch.cat(scaled, dim=1), self.kernels, batch, n_out, None, None, 0.0
+            _NeighbourSum, torch.cat(scaled, dim=1), self.kernels, batch, n_out, _Scales(), 0.0
         ).unflatten(1, (self.n_replicas, -1))
         mixed = [
             scale[:n_out] * (own.contiguous() + weight * block[:n_out])
@@ -212,20 +208,29 @@ class Propagation(nn.Module):
         return torch.cat(mixed, dim=1)
 
 
-class _Unrecorded:
-    """Stands in for autograd's record of a call, where no gradient will be asked for."""
+class _Scales:
+    """What the rows and the columns of a batch's adjacency matrix are multiplied by."""
 
-    saved: tuple[Any, ...]
+    def __init__(self, rows: Array | None = None, columns: Array | None = None) -> None:
+        self.rows = rows
+        self.columns = columns
+        self._n_uses: Counter[int] = Counter()
+        self._of_entries: dict[int, Array] = {}
 
-    def save_for_backward(self, *tensors: Tensor) -> None:
-        """Keep nothing."""
+    def of_entries(self, block: Csr, scale: Array | None) -> Array | None:
+        """The scale of each entry's column, where looking it up in every product takes longer.
 
-
-def apply_function(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
-    """function.apply; where gradients are off, without the cost of recording the call."""
-    if torch.is_grad_enabled():
-        return cast(Tensor, function.apply(*arguments))
-    return cast(Tensor, function.forward(_Unrecorded(), *arguments))
+        Two products are a mini-batch, forward and back: for these it does not pay.
+        """
+        if scale is None or scale.nbytes <= NEAR_BYTES:
+            return None
+        key = id(block.indices)  # blocks of a batch share their entries, which live as long as it
+        self._n_uses[key] += 1
+        if self._n_uses[key] <= 2:
+            return None
+        if key not in self._of_entries:
+            self._of_entries[key] = scale[block.indices]
+        return self._of_entries[key]
 
 
 class _NeighbourSum(torch.autograd.Function):
@@ -238,25 +243,27 @@ class _NeighbourSum(torch.autograd.Function):
         kernels: ModuleType,
         batch: Batch,
         n_out: int,
-        row_scale: Array | None,
-        column_scale: Array | None,
+        scales: _Scales,
         self_weight: float,
     ) -> Tensor:
         n_in = x.shape[0]
-        rows = None if row_scale is None else row_scale[:n_out]
-        columns = None if column_scale is None else column_scale[:n_in]
-        ctx.saved = (kernels, batch, n_in, n_out, rows, columns, self_weight)
+        block = batch.block(n_out, n_in)
+        of_entries = scales.of_entries(block, scales.columns)
+        rows = None if scales.rows is None else scales.rows[:n_out]
+        columns = None if scales.columns is None else scales.columns[:n_in]
+        ctx.saved = (kernels, batch, n_in, n_out, rows, columns, scales, self_weight)
         dense = x.detach().contiguous().numpy()
-        out = kernels.propagate(batch.block(n_out, n_in), dense, rows, columns, self_weight)
+        out = kernels.propagate(block, dense, rows, columns, self_weight, of_entries)
         return torch.from_numpy(out)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        kernels, batch, n_in, n_out, rows, columns, self_weight = ctx.saved
+        kernels, batch, n_in, n_out, rows, columns, scales, self_weight = ctx.saved
         dense = gradients[0].contiguous().numpy()
         block = batch.block(n_in, n_out, transposed=True)
-        out = kernels.propagate(block, dense, columns, rows, self_weight)
-        return torch.from_numpy(out), None, None, None, None, None, None
+        of_entries = scales.of_entries(block, scales.rows)
+        out = kernels.propagate(block, dense, columns, rows, self_weight, of_entries)
+        return torch.from_numpy(out), None, None, None, None, None
 
 
 def largest_eigenvalue(graph: Graph) -> float:

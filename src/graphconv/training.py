@@ -19,53 +19,20 @@ import torch
 from torch import Tensor
 
 from graphconv.adam import Adam
-from graphconv.batching import Batch
-from graphconv.model import GCN, GraphConvolution
+from graphconv.model import GCN
+from graphconv.objective import (
+    FloatArray,
+    Group,
+    LabelledBatch,
+    Objective,
+    evaluate,
+    penalised_layers,
+    penalty,
+)
 from graphconv.settings import Settings
 
 # Without validation nodes there is nothing to stop by; the paper's number of epochs is safe.
 MAX_EPOCHS_UNWATCHED = 200
-FloatArray = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class LabelledBatch:
-    """A batch with what its targets should be, and how much each of them counts in the loss."""
-
-    batch: Batch
-    labels: npt.NDArray[Any]  # (n_targets,) class numbers or (n_targets, n_classes) indicators
-    weight: FloatArray  # (n_targets,), adds up to 1
-    total: float  # what the weights added up to: how much the batch counts among others
-
-    @classmethod
-    def make(
-        cls, batch: Batch, labels: npt.NDArray[np.int64], class_weight: FloatArray | None = None
-    ) -> LabelledBatch:
-        """Labels are those of all nodes; the batch picks its targets'. Weights are by class."""
-        own = labels if batch.is_whole else labels[batch.rows[: batch.n_within[0]]]
-        return cls.of_targets(batch, own, class_weight)
-
-    @classmethod
-    def of_targets(
-        cls, batch: Batch, own: npt.NDArray[np.int64], class_weight: FloatArray | None = None
-    ) -> LabelledBatch:
-        """The same, given the targets' labels."""
-        weight = np.ones(len(own))
-        if class_weight is not None:
-            # Of several labels a node, the heaviest counts.
-            weight = class_weight[own] if own.ndim == 1 else (own * class_weight).max(axis=1)
-        # The kernels want indicators as floats and class numbers as int64.
-        wanted = own.astype(batch.degree.dtype if own.ndim == 2 else np.int64, copy=False)
-        total = float(weight.sum())
-        weight /= max(total, 1e-300)
-        return cls(batch, wanted, weight, total)
-
-
-class Group(Protocol):
-    """Processes that train together, each on its share of every batch."""
-
-    def add_up(self, values: Tensor, what: str = ...) -> None:
-        """Replace values by their sum over all processes."""
 
 
 # Batches that are made anew for every epoch, while the one before is trained on.
@@ -147,6 +114,7 @@ def train(
     """
     state = TrainingState.start(len(model.seeds))
     optimiser = _adam(model, settings)
+    objective = Objective(model, optimiser.parameters, group)
     if resume_from is not None:
         state = _restore(model, optimiser, resume_from)
     max_epochs = settings.max_epochs
@@ -158,7 +126,7 @@ def train(
                 break
             steps = batches(epoch) if callable(batches) else batches
             watched = validation(epoch) if callable(validation) else validation
-            figures = _run_epoch(model, optimiser, steps, watched, epoch, settings, group)
+            figures = _run_epoch(objective, optimiser, steps, watched, epoch, settings)
             state.epochs.append(figures)
             _stop_early(model, state, settings, has_validation=validation is not None)
             if on_epoch is not None:
@@ -188,7 +156,7 @@ def single_torch_thread() -> Iterator[None]:
 
 
 def _adam(model: GCN, settings: Settings) -> Adam:
-    chosen = {id(layer.weight) for layer in _penalised(model, settings)}
+    chosen = {id(layer.weight) for layer in penalised_layers(model, settings)}
     parameters = dict(model.named_parameters())
     decay = {
         name: settings.weight_decay
@@ -198,70 +166,18 @@ def _adam(model: GCN, settings: Settings) -> Adam:
     return Adam(parameters, settings.learning_rate, model.propagation.kernels, decay)
 
 
-def _added_up(slopes: Sequence[Tensor], group: Group) -> tuple[Tensor, ...]:
-    """Gradients summed over all processes, in one message."""
-    flat = torch.cat([slope.reshape(-1) for slope in slopes])
-    group.add_up(flat, "gradients")
-    parts = flat.split([slope.numel() for slope in slopes])
-    return tuple(part.view_as(slope) for part, slope in zip(parts, slopes, strict=True))
-
-
-def _mean_figures(
-    figures: FloatArray, total: float, group: Group | None
-) -> tuple[FloatArray, float]:
-    """Figures of the batch of all processes, and how much it counts."""
-    if group is None:
-        return figures, total
-    sums = torch.from_numpy(np.append(total * figures.ravel(), total))
-    group.add_up(sums)
-    return sums[:-1].numpy().reshape(figures.shape) / float(sums[-1]), float(sums[-1])
-
-
-class _Loss(torch.autograd.Function):
-    """Loss of all replicas together, and each one's loss and accuracy, shape (2, n_replicas).
-
-    A scalar, because torch loads its compiler, 0.8 seconds, to compare the shapes of a gradient
-    that it is given.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, logits: Tensor, kernels: ModuleType, labelled: LabelledBatch
-    ) -> tuple[Tensor, Tensor]:
-        gradient, figures = kernels.loss(
-            logits.detach().numpy(), labelled.labels, labelled.weight, with_gradient=True
-        )
-        ctx.save_for_backward(torch.from_numpy(gradient))
-        each = torch.from_numpy(figures)
-        ctx.mark_non_differentiable(each)
-        return logits.new_tensor(figures[0].sum()), each
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        # Its own gradient is 1, or a process's share of the batch.
-        return ctx.saved_tensors[0] * gradients[0], None, None
-
-
 def _run_epoch(
-    model: GCN,
+    objective: Objective,
     optimiser: Adam,
     batches: Iterable[LabelledBatch],
     validation: LabelledBatch | Iterable[LabelledBatch] | None,
     epoch: int,
     settings: Settings,
-    group: Group | None = None,
 ) -> Epoch:
     figures, totals = [], []
     for labelled in batches:
-        loss, own = _Loss.apply(
-            model.forward(labelled.batch, epoch), model.propagation.kernels, labelled
-        )
-        mean, total = _mean_figures(own.numpy(), labelled.total, group)
-        if group is not None:
-            # Before the gradient, whose parts are sent to other processes.
-            loss = loss * (labelled.total / total)
-        slopes = torch.autograd.grad(loss, list(optimiser.parameters.values()))
-        optimiser.step(slopes if group is None else _added_up(slopes, group))
+        slopes, mean, total = objective.gradients(labelled, epoch)
+        optimiser.step(slopes)
         figures.append(mean)
         totals.append(total)
     mean = np.average(figures, axis=0, weights=totals) if len(totals) > 1 else figures[0]
@@ -269,53 +185,11 @@ def _run_epoch(
     if validation is None:
         missing = np.full(len(train_loss), np.nan)
         return Epoch(train_loss, train_accuracy, missing, missing)
-    validation_loss, validation_accuracy = evaluate(model, validation, group)
+    validation_loss, validation_accuracy = evaluate(objective.model, validation, objective.group)
     if settings.early_stopping == "window":
         # The authors' validation cost carries the L2 term, which matters to their stopping rule.
-        validation_loss = validation_loss + _penalty(model, settings)
+        validation_loss = validation_loss + penalty(objective.model, settings)
     return Epoch(train_loss, train_accuracy, validation_loss, validation_accuracy)
-
-
-def evaluate(
-    model: GCN, labelled: LabelledBatch | Iterable[LabelledBatch], group: Group | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Loss and accuracy of each replica on a batch or on several, without dropout.
-
-    Nodes count by their weight. For several labels a node, accuracy is the share of (node, class)
-    pairs that are right.
-    """
-    parts = [labelled] if isinstance(labelled, LabelledBatch) else labelled
-    found = [_mean_figures(_figures(model, part), part.total, group) for part in parts]
-    if len(found) == 1:
-        loss, accuracy = found[0][0]
-        return loss, accuracy
-    shares = np.array([total for _, total in found])
-    shares /= shares.sum()
-    loss, accuracy = np.tensordot(shares, np.array([figures for figures, _ in found]), axes=1)
-    return loss, accuracy
-
-
-def _figures(model: GCN, labelled: LabelledBatch) -> FloatArray:
-    with torch.no_grad():
-        logits = model.forward(labelled.batch)
-    _, figures = model.propagation.kernels.loss(logits.numpy(), labelled.labels, labelled.weight)
-    return cast(FloatArray, figures)
-
-
-def _penalised(model: GCN, settings: Settings) -> list[GraphConvolution]:
-    layers = [cast(GraphConvolution, layer) for layer in model.layers]
-    return layers if settings.weight_decay_layers == "all" else layers[:1]
-
-
-def _penalty(model: GCN, settings: Settings) -> FloatArray:
-    squares = np.zeros(len(model.seeds))
-    for layer in _penalised(model, settings):
-        n_in, n_terms, n_replicas, n_out = layer.weight.shape
-        weight = layer.weight.detach().numpy().reshape(n_in * n_terms, -1)
-        # Down the columns first: a replica's sum then runs as it would alone.
-        columns = np.einsum("ij,ij->j", weight, weight).reshape(n_replicas, n_out)
-        squares += columns.astype(np.float64).sum(axis=1)
-    return settings.weight_decay / 2 * squares
 
 
 def _stop_early(model: GCN, state: TrainingState, settings: Settings, has_validation: bool) -> None:

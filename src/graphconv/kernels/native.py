@@ -28,9 +28,12 @@ def propagate(
     row_scale: Array | None = None,
     column_scale: Array | None = None,
     self_weight: float = 0.0,
+    entry_scale: Array | None = None,
 ) -> Array:
     """Weighted sum over neighbours, plus the node itself; see `reference.propagate`."""
-    out: Array = _native.propagate(rows, dense, row_scale, column_scale, self_weight)
+    out: Array = _native.propagate(
+        rows, dense, row_scale, column_scale, self_weight, entry_scale
+    )
     return out
 
 
