@@ -17,9 +17,9 @@ from graphconv import load_dataset
 from graphconv.batching import make_batch
 from graphconv.fitting import build_model
 from graphconv.kernels import Csr, Dropout, native, reference
+from graphconv.objective import LabelledBatch
 from graphconv.propagation import RULES
 from graphconv.settings import resolve_settings
-from graphconv.objective import LabelledBatch
 from graphconv.training import train
 from training import CITATIONS, threads
 

@@ -23,9 +23,9 @@ from torch import Tensor
 from graphconv.batching import make_batch
 from graphconv.fitting import build_model, fit_gcn
 from graphconv.graph import Graph
+from graphconv.objective import LabelledBatch
 from graphconv.scaling import fit_scaler
 from graphconv.settings import resolve_settings
-from graphconv.objective import LabelledBatch
 from graphconv.training import train
 
 N_EPOCHS = 200

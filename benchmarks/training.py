@@ -16,15 +16,14 @@ from typing import Any
 import numpy as np
 import torch
 
-import graphconv.training
 import peers
 from graphconv import load_dataset
 from graphconv.fitted import FittedGCN
 from graphconv.fitting import fit_gcn
 from graphconv.graph import Graph
 from graphconv.kernels import native
-from graphconv.model import GCN
-from graphconv.tape import Tape
+from graphconv.objective import Objective
+from graphconv.steps import Chain
 
 CITATIONS = ("cora", "citeseer", "pubmed")
 KERNELS = (
@@ -258,10 +257,11 @@ def profile(quick: bool) -> dict[str, Any]:
 # is its own, without that of the parts it calls.
 PARTS: dict[str, tuple[Any, str]] = {
     **{name: (native, name) for name in KERNELS},
-    "torch and Python, forward": (GCN, "forward"),
-    "torch and Python, backward": (Tape, "gradients"),
-    "torch and Python, validation": (graphconv.training, "evaluate"),
-    "L2 term of the validation loss": (graphconv.training, "penalty"),
+    "Python, forward": (Chain, "forward"),
+    "Python, backward": (Chain, "gradients"),
+    "Python, training": (Objective, "gradients"),
+    "Python, validation": (Objective, "evaluate"),
+    "L2 term of the validation loss": (Objective, "penalty"),
 }
 
 

@@ -8,7 +8,7 @@ import torch
 from tests.training_runs import SHORT, labelled, run, small_graph, weights
 
 from graphconv.fitting import build_model
-from graphconv.objective import evaluate
+from graphconv.objective import Objective
 from graphconv.settings import ROBUST, Settings
 from graphconv.training import MAX_EPOCHS_UNWATCHED, Epoch, TrainingState, _stop_early
 
@@ -113,7 +113,8 @@ def test_best_weights_are_restored():
     assert best < len(seen) - 1
     for name, value in weights(model).items():
         assert torch.equal(value, seen[best][f"model.{name}"])
-    loss, accuracy = evaluate(model, labelled(graph, graph.validation_index, model))
+    objective = Objective(model, SHORT)
+    loss, accuracy = objective.evaluate(labelled(graph, graph.validation_index, model))
     assert (accuracy[0], -loss[0]) == ranks[best]
 
 
@@ -121,7 +122,7 @@ def test_window_rule_counts_the_penalty_in_its_loss():
     graph = small_graph()
     settings = replace(SHORT, early_stopping="window", patience=50, max_epochs=1, weight_decay=0.3)
     model, state = run(graph, settings)
-    loss, _ = evaluate(model, labelled(graph, graph.validation_index, model))
+    loss, _ = Objective(model, SHORT).evaluate(labelled(graph, graph.validation_index, model))
     squares = float(model.layers[0].weight.detach().double().square().sum())
     assert state.epochs[0].validation_loss[0] == pytest.approx(loss[0] + 0.15 * squares, rel=1e-5)
 

@@ -10,8 +10,8 @@ from graphconv.batching import make_batch, sample_batch
 from graphconv.fitting import Watch, build_model, fit_gcn
 from graphconv.graph import Graph, adjacency_from_edges
 from graphconv.mini_batches import MiniBatches
-from graphconv.settings import Settings
 from graphconv.objective import LabelledBatch
+from graphconv.settings import Settings
 from graphconv.training import train
 
 BRIEF = Settings(hidden=(8,), max_epochs=6, early_stopping="none")

@@ -11,13 +11,9 @@ from tests.kernel_cases import KERNELS
 from graphconv import kernels
 from graphconv.batching import make_batch
 from graphconv.graph import Graph
-from graphconv.kernels import Csr, Dropout
+from graphconv.kernels import Dropout
 from graphconv.model import (
     GCN,
-    Entry,
-    _DenseDropout,
-    _FeatureProduct,
-    _HiddenProduct,
     hash_key,
 )
 from graphconv.propagation import RULES, Propagation
@@ -217,59 +213,6 @@ def test_dropout_keeps_the_right_share_and_the_mean(rate, kernel):
     assert np.unique(dropped[dropped != 0]) == pytest.approx(1 / (1 - rate), rel=1e-4)
 
 
-def csr_of(matrix):
-    matrix = sp.csr_array(matrix)
-    return Csr(matrix.indptr[:-1], matrix.indptr[1:], matrix.indices, matrix.data)
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("n_keys", [0, 1, 2])
-def test_feature_product_gradient(kernel, n_keys):
-    module = kernels.select(kernel)
-    dropout = Dropout(tuple(hash_key(k) for k in range(n_keys)), 40000) if n_keys else None
-    weight = torch.from_numpy(np.random.default_rng(0).standard_normal((4, 6))).requires_grad_()
-    ids = np.array([8, 3, 5, 1, 0])
-    rows = csr_of(FEATURES)
-    assert torch.autograd.gradcheck(
-        lambda w: _FeatureProduct.apply(w, module, rows, dropout, ids), weight
-    )
-    assert _FeatureProduct.apply(weight, module, rows, dropout, ids).abs().max() > 0.1
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("relu", [False, True])
-@pytest.mark.parametrize("n_keys", [1, 2])
-def test_dense_dropout_gradient(kernel, relu, n_keys):
-    module = kernels.select(kernel)
-    dropout = Dropout(tuple(hash_key(k) for k in range(n_keys)), 40000)
-    values = np.random.default_rng(1).standard_normal((5, 6))
-    # Away from 0, where a ReLU has no derivative.
-    value = torch.from_numpy(values + 0.1 * np.sign(values)).requires_grad_()
-    ids = np.array([8, 3, 5, 1, 0])
-    assert torch.autograd.gradcheck(
-        lambda v: _DenseDropout.apply(v, module, Entry(relu, dropout), ids), value
-    )
-    result = _DenseDropout.apply(value, module, Entry(relu, dropout), ids)
-    assert 0 < (result == 0).double().mean() < 1
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("relu", [False, True])
-@pytest.mark.parametrize("n_replicas", [1, 2])
-def test_hidden_product_gradient(kernel, relu, n_replicas):
-    module = kernels.select(kernel)
-    rng = np.random.default_rng(2)
-    values = rng.standard_normal((5, 4 * n_replicas))
-    value = torch.from_numpy(values + 0.1 * np.sign(values)).requires_grad_()
-    weight = torch.from_numpy(rng.standard_normal((4, 2, n_replicas, 3))).requires_grad_()
-    entry = Entry(relu, Dropout(tuple(hash_key(k) for k in range(n_replicas)), 40000))
-    ids = np.array([8, 3, 5, 1, 0])
-    assert torch.autograd.gradcheck(
-        lambda v, w: _HiddenProduct.apply(v, w, module, entry, ids), (value, weight)
-    )
-    assert _HiddenProduct.apply(value, weight, module, entry, ids).abs().max() > 0.1
-
-
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("make", [sp.csr_array, np.asarray, lambda _: None])
 @pytest.mark.parametrize("rule", ["renormalised", "first-order", "chebyshev"])
@@ -295,19 +238,6 @@ def test_hash_key_is_splitmix64():
     assert len({hash_key(a, b) for a in range(30) for b in range(30)}) == 900
     assert hash_key(-1) == hash_key(2**64 - 1)
     assert hash_key(1, 2) != hash_key(2, 1)
-
-
-def test_hidden_values_are_let_go_once_their_gradient_is_made() -> None:
-    hidden = torch.ones((3, 4), requires_grad=True)
-    weight = torch.ones((4, 1, 1, 2), requires_grad=True)
-    entry = Entry(relu=True, dropout=None)
-    out = _HiddenProduct.apply(hidden, weight, kernels.select(), entry, np.arange(3))
-    slopes = torch.autograd.grad(out.sum(), [hidden, weight])
-    np.testing.assert_array_equal(slopes[0].numpy(), 2)
-    np.testing.assert_array_equal(slopes[1].numpy(), 3)
-    # Torch says so of what it no longer has.
-    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
-        torch.autograd.grad(out.sum(), [hidden, weight])
 
 
 @pytest.mark.parametrize("rule", RULES)

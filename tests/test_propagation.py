@@ -18,7 +18,6 @@ from graphconv.graph import Graph
 from graphconv.propagation import (
     RULES,
     Propagation,
-    _NeighbourSum,
     largest_eigenvalue,
     normalised_laplacian,
 )
@@ -302,23 +301,6 @@ def test_largest_eigenvalue_equals_dense_one(n_nodes):
     np.testing.assert_allclose(
         normalised_laplacian(graph).toarray(), dense_laplacian(graph), atol=1e-14
     )
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("graph", [WEIGHTED, DIRECTED], ids=["weighted", "directed"])
-@pytest.mark.parametrize("transposes", ["whole", "leading block"])
-def test_neighbour_sum_gradient(graph, kernel, transposes):
-    targets = None if transposes == "whole" else [1]
-    batch = make_batch(graph, targets, n_hops=1, dtype=np.float64)
-    n_in, n_out = batch.n_within[1], batch.n_within[0]
-    rng = np.random.default_rng(3)
-    rows, columns = rng.random(n_in) + 0.5, rng.random(n_in) + 0.5
-    x = torch.from_numpy(rng.standard_normal((n_in, 3))).requires_grad_()
-    module = kernels.select(kernel)
-    for scales in ((rows, columns), (rows, None), (None, None)):
-        assert torch.autograd.gradcheck(
-            lambda x, scales=scales: _NeighbourSum.apply(x, module, batch, n_out, *scales, 0.7), x
-        )
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -16,9 +16,9 @@ from graphconv import load_dataset
 from graphconv.batching import make_batch
 from graphconv.fitting import build_model
 from graphconv.kernels import reference
+from graphconv.objective import LabelledBatch
 from graphconv.scaling import fit_scaler
 from graphconv.settings import resolve_settings
-from graphconv.objective import LabelledBatch
 from graphconv.training import train
 
 

@@ -7,8 +7,8 @@ from tests.generated_graphs import generate
 from graphconv.batching import make_batch
 from graphconv.fitting import build_model, class_weights
 from graphconv.graph import Graph
-from graphconv.settings import Settings
 from graphconv.objective import LabelledBatch
+from graphconv.settings import Settings
 from graphconv.training import train
 
 SHORT = Settings(hidden=(8,), bias=False, scaling="none", max_epochs=12, early_stopping="none")

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
+from typing import Any
 
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -56,7 +58,7 @@ class Adam:
             for name, parameter in self.parameters.items()
         ]
 
-    def step(self, slopes: Sequence[Tensor]) -> None:
+    def step(self, slopes: Sequence[Tensor | npt.NDArray[Any]]) -> None:
         """Change the parameters, given the gradient of each, in their order."""
         self.n_steps += 1
         for slope, decay, (parameter, mean, square) in zip(
@@ -64,7 +66,7 @@ class Adam:
         ):
             self.kernels.adam(
                 parameter,
-                slope.contiguous().numpy(),
+                slope.contiguous().numpy() if isinstance(slope, Tensor) else slope,
                 mean,
                 square,
                 self.n_steps,

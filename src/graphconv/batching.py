@@ -52,6 +52,7 @@ class Batch:
     adjacency_transposed: sp.csr_array  # the same object where the graph is undirected
     is_weighted: bool
     is_whole: bool
+    has_halo = False  # whether sums read rows of other processes too
     _blocks: dict[tuple[int, int, bool], Csr] = field(default_factory=dict)
 
     @cached_property

@@ -22,10 +22,10 @@ from graphconv.graph import Graph, IntArray
 from graphconv.memory_estimate import settle_batches
 from graphconv.mini_batches import MiniBatches
 from graphconv.model import GCN, Activation, hash_key
+from graphconv.objective import FloatArray, LabelledBatch
 from graphconv.predictions import mean_over_runs
 from graphconv.preset_search import choose_settings
 from graphconv.propagation import Propagation, Rule, largest_eigenvalue
-from graphconv.objective import FloatArray, LabelledBatch
 from graphconv.scaling import (
     FeatureScaler,
     Scaling,

@@ -19,9 +19,9 @@ from graphconv.batching import Numbering, make_batch, sample_batch
 from graphconv.graph import Graph, IntArray
 from graphconv.memory import available_memory, resident_memory
 from graphconv.model import hash_key
+from graphconv.objective import FloatArray, LabelledBatch
 from graphconv.settings import Settings
 from graphconv.stored_graph import release
-from graphconv.objective import FloatArray, LabelledBatch
 
 # Bytes of a stored graph's files that may be resident because batches were made of them.
 MAPPED_BYTES = 2 << 30

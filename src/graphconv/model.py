@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
 import torch
@@ -20,7 +20,16 @@ from torch import Tensor, nn
 from graphconv.batching import Array, Batch
 from graphconv.kernels import Csr, Dropout
 from graphconv.propagation import Propagation
-from graphconv.tape import apply_function
+from graphconv.steps import (
+    AddBias,
+    Chain,
+    DenseDropout,
+    FeatureProduct,
+    HiddenProduct,
+    Link,
+    WeightRows,
+    run_step,
+)
 
 Activation = Literal["relu", "tanh", "elu", "none"]
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
@@ -44,8 +53,8 @@ class Entry(NamedTuple):
 
     def apply(self, value: Tensor, kernels: ModuleType, batch: Batch) -> Tensor:
         if self.dropout is not None:
-            rows = batch.rows[: value.shape[0]]
-            return apply_function(_DenseDropout, value, kernels, self, rows)
+            step = DenseDropout(kernels, batch.rows[: value.shape[0]], self.relu)
+            return run_step(step, value, None, self.dropout)
         return torch.relu(value) if self.relu else value
 
 
@@ -90,14 +99,14 @@ class GraphConvolution(nn.Module):
 
     def _propagate(self, projected: Tensor, batch: Batch, hop: int) -> Tensor:
         out = self.propagation.forward(projected, batch, hop)
-        return out if self.bias is None else apply_function(_AddBias, out, self.bias)
+        return out if self.bias is None else run_step(AddBias(), out, self.bias)
 
     def _project(self, hidden: Tensor, batch: Batch, entry: Entry) -> Tensor:
         n_in, n_terms, n_replicas, n_out = self.weight.shape
         kernels = self.propagation.kernels
         if n_out <= WIDEST_FUSED:
-            rows = batch.rows[: hidden.shape[0]]
-            return apply_function(_HiddenProduct, hidden, self.weight, kernels, entry, rows)
+            step = HiddenProduct(kernels, batch.rows[: hidden.shape[0]], entry.relu)
+            return run_step(step, hidden, self.weight, entry.dropout)
         hidden = entry.apply(hidden, kernels, batch)
         if n_replicas == 1:
             return hidden @ self.weight.view(n_in, -1)
@@ -107,23 +116,41 @@ class GraphConvolution(nn.Module):
         return cast(Tensor, product.permute(1, 2, 0, 3).flatten(1))
 
     def _project_features(self, batch: Batch, n_rows: int, dropout: Dropout | None) -> Tensor:
-        kernels = self.propagation.kernels
-        features = batch.features
-        if isinstance(features, np.ndarray):
-            return self._project_dropped(kernels, features[:n_rows], batch, dropout)
-        if features is None:
-            if dropout is None:
-                weight = self.weight.view(self.weight.shape[0], -1)
-                return weight if batch.is_whole else weight[torch.from_numpy(batch.rows[:n_rows])]
-            features = batch.identity_features
-        rows = features
-        if n_rows < len(features.begin):
-            rows = Csr(features.begin[:n_rows], features.end[:n_rows], *features[2:])
-        if dropout is not None and self.propagation.n_terms > 1:
-            dropout = Dropout(dropout.keys * self.propagation.n_terms, dropout.threshold)
-        return apply_function(
-            _FeatureProduct, self.weight, kernels, rows, dropout, batch.rows[:n_rows]
-        )
+        if isinstance(batch.features, np.ndarray):
+            kernels = self.propagation.kernels
+            return self._project_dropped(kernels, batch.features[:n_rows], batch, dropout)
+        step = self._feature_step(batch, n_rows, drops=dropout is not None)
+        return run_step(step, None, self.weight, dropout)
+
+    def _feature_step(self, batch: Batch, n_rows: int, drops: bool) -> FeatureProduct | WeightRows:
+        """Sparse features, or those of the identity matrix, times weight."""
+        assert not isinstance(batch.features, np.ndarray)
+        if batch.features is None and not drops:
+            return WeightRows(None if batch.is_whole else batch.rows[:n_rows])
+        rows = batch.identity_features if batch.features is None else batch.features
+        if n_rows < len(rows.begin):
+            rows = Csr(rows.begin[:n_rows], rows.end[:n_rows], *rows[2:])
+        return FeatureProduct(self.propagation.kernels, rows, batch.rows[:n_rows])
+
+    def links(self, batch: Batch, hop: int, depth: int, drops: bool) -> list[Link] | None:
+        """The layer as steps of a chain; None where torch must take part.
+
+        `depth` is the layer's place in the model and `drops` whether it drops out inputs. A layer
+        that is not the first takes the ReLU of the one before.
+        """
+        propagation = self.propagation
+        summed = propagation.step(batch, hop)
+        is_dense = isinstance(batch.features, np.ndarray)
+        if summed is None or (is_dense if depth == 0 else self.weight.shape[3] > WIDEST_FUSED):
+            return None
+        n_rows = batch.n_within[hop + propagation.n_hops]
+        product: FeatureProduct | WeightRows | HiddenProduct
+        if depth == 0:
+            product = self._feature_step(batch, n_rows, drops)
+        else:
+            product = HiddenProduct(propagation.kernels, batch.rows[:n_rows], relu=True)
+        bias = [] if self.bias is None else [Link(AddBias(), self.bias)]
+        return [Link(product, self.weight, depth), Link(summed), *bias]
 
     def _project_dropped(
         self, kernels: ModuleType, features: Array, batch: Batch, dropout: Dropout | None
@@ -199,6 +226,27 @@ class GCN(nn.Module):
         """
         return self._run(batch, epoch, len(self.layers))
 
+    def chain(self, batch: Batch, drops: bool) -> Chain | None:
+        """`forward` on a batch as a chain of steps; None where torch must take part.
+
+        `drops` is whether it is to be run with dropout, as `dropouts` gives it.
+        """
+        if self.residual or (self.activation != "relu" and len(self.layers) > 1):
+            return None
+        links: list[Link] = []
+        for depth, layer in enumerate(self.layers):
+            hop = (len(self.layers) - 1 - depth) * self.propagation.n_hops
+            drops_here = drops and self.thresholds[depth] < 65536
+            own = cast(GraphConvolution, layer).links(batch, hop, depth, drops_here)
+            if own is None:
+                return None
+            links += own
+        return Chain(links)
+
+    def dropouts(self, epoch: int | None) -> list[Dropout | None]:
+        """The dropout of each layer's input in an epoch; None means none."""
+        return [self._dropout(epoch, depth) for depth in range(len(self.thresholds))]
+
     def embed(self, batch: Batch) -> Tensor:
         """Activations that enter the last layer, shape (n_rows, n_replicas, width)."""
         return self._run(batch, None, len(self.layers) - 1)
@@ -222,7 +270,7 @@ class GCN(nn.Module):
         if n_layers < len(layers):
             value, relu = self._activate(value, entered)
             value = torch.relu(value) if relu else value
-        return apply_function(_ByReplica, value, len(self.seeds))
+        return cast(Tensor, value.unflatten(1, (len(self.seeds), -1)))
 
     def _activate(self, value: Tensor, entered: Tensor | None) -> tuple[Tensor, bool]:
         """Activations of a hidden layer, and whether a ReLU is left for the next one to do."""
@@ -237,99 +285,6 @@ class GCN(nn.Module):
         if epoch is None or threshold == 65536:
             return None
         return Dropout(tuple(hash_key(seed, epoch, depth) for seed in self.seeds), threshold)
-
-
-class _ByReplica(torch.autograd.Function):
-    """Columns as (n_replicas, width)."""
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, n_replicas: int) -> Tensor:
-        return value.view(value.shape[0], n_replicas, -1)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        return gradients[0].flatten(1), None
-
-
-class _AddBias(torch.autograd.Function):
-    """x + bias, whose gradient is summed replica by replica, as each would do alone."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, bias: Tensor) -> Tensor:
-        ctx.saved = (bias.shape[0],)
-        return x + bias.view(-1)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        blocks = gradients[0].unflatten(1, (*ctx.saved, -1))
-        return gradients[0], torch.stack([own.contiguous().sum(0) for own in blocks.unbind(1)])
-
-
-class _FeatureProduct(torch.autograd.Function):
-    """Sparse features, dropped out, times weight."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        weight: Tensor,
-        kernels: ModuleType,
-        rows: Csr,
-        dropout: Dropout | None,
-        ids: Array,
-    ) -> Tensor:
-        ctx.saved = (kernels, rows, weight.shape, dropout, ids)
-        dense = weight.detach().numpy().reshape(weight.shape[0], -1)
-        return torch.from_numpy(kernels.feature_product(rows, dense, dropout, ids))
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        kernels, rows, shape, dropout, ids = ctx.saved
-        dense = gradients[0].contiguous().numpy()
-        out = kernels.feature_product_transposed(rows, dense, shape[0], dropout, ids)
-        return torch.from_numpy(out.reshape(shape)), None, None, None, None
-
-
-class _HiddenProduct(torch.autograd.Function):
-    """Hidden values, after ReLU and dropout, times weight."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, kernels: ModuleType, entry: Entry, ids: Array
-    ) -> Tensor:
-        # Torch lets go of what it saves once the gradient is made, ctx only with the whole graph.
-        ctx.save_for_backward(hidden)
-        dense, factor = hidden.detach().contiguous().numpy(), weight.detach().numpy()
-        ctx.saved = (kernels, factor, entry, ids)
-        out = kernels.hidden_product(dense, factor, entry.dropout, ids, entry.relu)
-        return torch.from_numpy(out)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        kernels, factor, entry, ids = ctx.saved
-        dense = ctx.saved_tensors[0].detach().contiguous().numpy()
-        for_dense, for_weight = kernels.hidden_product_backward(
-            gradients[0].contiguous().numpy(), dense, factor, entry.dropout, ids, entry.relu
-        )
-        return torch.from_numpy(for_dense), torch.from_numpy(for_weight), None, None, None
-
-
-class _DenseDropout(torch.autograd.Function):
-    """Dropout of dense activations, after a ReLU if asked."""
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, kernels: ModuleType, entry: Entry, ids: Array) -> Tensor:
-        ctx.save_for_backward(value)
-        dense = value.detach().contiguous().numpy()
-        ctx.saved = (kernels, entry, ids)
-        return torch.from_numpy(kernels.dropout_dense(dense, entry.dropout, ids, entry.relu))
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        kernels, entry, ids = ctx.saved
-        dense = ctx.saved_tensors[0].detach().contiguous().numpy()
-        gradient = gradients[0].contiguous().numpy()
-        out = kernels.dropout_dense_backward(gradient, dense, entry.dropout, ids, entry.relu)
-        return torch.from_numpy(out), None, None, None
 
 
 def hash_key(*parts: int) -> int:

@@ -6,10 +6,10 @@ parameters if they are wanted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +19,12 @@ from torch import Tensor
 from graphconv.batching import Batch
 from graphconv.model import GCN, GraphConvolution
 from graphconv.settings import Settings
-from graphconv.tape import Tape
+from graphconv.steps import Array, Chain
 
 FloatArray = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LabelledBatch:
     """A batch with what its targets should be, and how much each of them counts in the loss."""
 
@@ -70,44 +70,100 @@ class Objective:
     Parameters
     ----------
     model : GCN
-    parameters : mapping of str to Tensor
-        Those to make gradients for, in their order.
+        Its parameters may change in place only.
+    settings : Settings
+        Those of the L2 penalty.
     group : Group, optional
         The processes that train together.
     """
 
-    def __init__(
-        self, model: GCN, parameters: Mapping[str, Tensor], group: Group | None = None
-    ) -> None:
+    def __init__(self, model: GCN, settings: Settings, group: Group | None = None) -> None:
         self.model = model
-        self.parameters = list(parameters.values())
         self.group = group
-        # The first batch tells; a process can't go back alone, so a group need not try.
-        self._has_tape = group is None
+        self.weight_decay = settings.weight_decay
+        layers = [cast(GraphConvolution, layer) for layer in model.layers]
+        self.penalised = layers if settings.weight_decay_layers == "all" else layers[:1]
+        self._penalised_arrays = [layer.weight.detach().numpy() for layer in self.penalised]
+        self._parameters = list(model.parameters())
+        self._chains: dict[bool, WeakKeyDictionary[LabelledBatch, Chain | None]] = {
+            drops: WeakKeyDictionary() for drops in (False, True)
+        }
 
     def gradients(
         self, labelled: LabelledBatch, epoch: int
-    ) -> tuple[Sequence[Tensor], FloatArray, float]:
+    ) -> tuple[Sequence[Tensor | Array], FloatArray, float]:
         """Gradients, each replica's loss and accuracy, and how much the batch counts."""
-        tape = Tape() if self._has_tape else None
-        with tape or nullcontext():
+        chain = self._chain(labelled, drops=True)
+        if chain is None:
             logits = self.model.forward(labelled.batch, epoch)
-        gradient, figures = self.model.propagation.kernels.loss(
-            logits.detach().numpy(), labelled.labels, labelled.weight, with_gradient=True
-        )
+            slope, figures = self._loss(labelled, logits.detach().numpy(), with_gradient=True)
+        else:
+            dropouts = self.model.dropouts(epoch)
+            value = chain.forward(dropouts, for_gradients=True)
+            slope, figures = self._loss(labelled, value, with_gradient=True)
         mean, total = _mean_figures(figures, labelled.total, self.group)
-        slope = torch.from_numpy(gradient)
-        if tape is not None:
-            slopes = tape.gradients(logits, slope, self.parameters)
-            if slopes is not None:
-                return slopes, mean, total
-            self._has_tape = False
-            return self.gradients(labelled, epoch)
-        if self.group is None:
-            return torch.autograd.grad(_Loss.apply(logits, slope), self.parameters), mean, total
-        slope *= labelled.total / total
-        own = torch.autograd.grad(_Loss.apply(logits, slope), self.parameters)
-        return _added_up(own, self.group), mean, total
+        if self.group is not None:
+            slope *= labelled.total / total
+        if chain is not None:
+            slopes = chain.gradients(slope.reshape(len(slope), -1), dropouts)
+            return slopes, mean, total
+        loss: Any = _Loss  # whose `apply` torch has no types for
+        found = torch.autograd.grad(loss.apply(logits, torch.from_numpy(slope)), self._parameters)
+        return found if self.group is None else _added_up(found, self.group), mean, total
+
+    def evaluate(self, labelled: LabelledBatch | Iterable[LabelledBatch]) -> FloatArray:
+        """Loss and accuracy of each replica on a batch or on several, without dropout.
+
+        Nodes count by their weight. For several labels a node, accuracy is the share of (node,
+        class) pairs that are right.
+
+        Returns
+        -------
+        array of shape (2, n_replicas)
+        """
+        parts = [labelled] if isinstance(labelled, LabelledBatch) else labelled
+        found = [_mean_figures(self._figures(part), part.total, self.group) for part in parts]
+        if len(found) == 1:
+            return found[0][0]
+        shares = np.array([total for _, total in found])
+        shares /= shares.sum()
+        return np.tensordot(shares, np.array([figures for figures, _ in found]), axes=1)
+
+    def penalty(self) -> FloatArray:
+        """The L2 penalty of each replica, which Adam sees to and the loss does not hold."""
+        squares = np.zeros(len(self.model.seeds))
+        for weight in self._penalised_arrays:
+            n_in, n_terms, n_replicas, n_out = weight.shape
+            # Down the columns first: a replica's sum then runs as it would alone.
+            rows = weight.reshape(n_in * n_terms, n_replicas * n_out)
+            columns = np.einsum("ij,ij->j", rows, rows)
+            squares += columns.reshape(n_replicas, n_out).sum(axis=1, dtype=np.float64)
+        return self.weight_decay / 2 * squares
+
+    def _figures(self, labelled: LabelledBatch) -> FloatArray:
+        chain = self._chain(labelled, drops=False)
+        if chain is not None:
+            return self._loss(labelled, chain.forward(self.model.dropouts(None)))[1]
+        with torch.no_grad():
+            return self._loss(labelled, self.model.forward(labelled.batch).numpy())[1]
+
+    def _loss(
+        self, labelled: LabelledBatch, logits: Array, with_gradient: bool = False
+    ) -> tuple[Array, FloatArray]:
+        by_replica = logits.reshape(len(logits), len(self.model.seeds), -1)
+        found: tuple[Array, FloatArray] = self.model.propagation.kernels.loss(
+            by_replica, labelled.labels, labelled.weight, with_gradient
+        )
+        return found
+
+    def _chain(self, labelled: LabelledBatch, drops: bool) -> Chain | None:
+        chains = self._chains[drops]
+        if labelled not in chains:
+            chain = None if self.group else self.model.chain(labelled.batch, drops)
+            if chain is not None:
+                assert list(map(id, chain.weights)) == list(map(id, self._parameters))
+            chains[labelled] = chain
+        return chains[labelled]
 
 
 class _Loss(torch.autograd.Function):
@@ -131,7 +187,7 @@ def _added_up(slopes: Sequence[Tensor], group: Group) -> tuple[Tensor, ...]:
     """Gradients summed over all processes, in one message."""
     flat = torch.cat([slope.reshape(-1) for slope in slopes])
     group.add_up(flat, "gradients")
-    parts = flat.split([slope.numel() for slope in slopes])
+    parts = torch.split(flat, [slope.numel() for slope in slopes])
     return tuple(part.view_as(slope) for part, slope in zip(parts, slopes, strict=True))
 
 
@@ -144,45 +200,3 @@ def _mean_figures(
     sums = torch.from_numpy(np.append(total * figures.ravel(), total))
     group.add_up(sums)
     return sums[:-1].numpy().reshape(figures.shape) / float(sums[-1]), float(sums[-1])
-
-
-def evaluate(
-    model: GCN, labelled: LabelledBatch | Iterable[LabelledBatch], group: Group | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Loss and accuracy of each replica on a batch or on several, without dropout.
-
-    Nodes count by their weight. For several labels a node, accuracy is the share of (node, class)
-    pairs that are right.
-    """
-    parts = [labelled] if isinstance(labelled, LabelledBatch) else labelled
-    found = [_mean_figures(_figures(model, part), part.total, group) for part in parts]
-    if len(found) == 1:
-        loss, accuracy = found[0][0]
-        return loss, accuracy
-    shares = np.array([total for _, total in found])
-    shares /= shares.sum()
-    loss, accuracy = np.tensordot(shares, np.array([figures for figures, _ in found]), axes=1)
-    return loss, accuracy
-
-
-def _figures(model: GCN, labelled: LabelledBatch) -> FloatArray:
-    with torch.no_grad():
-        logits = model.forward(labelled.batch)
-    _, figures = model.propagation.kernels.loss(logits.numpy(), labelled.labels, labelled.weight)
-    return cast(FloatArray, figures)
-
-
-def penalised_layers(model: GCN, settings: Settings) -> list[GraphConvolution]:
-    layers = [cast(GraphConvolution, layer) for layer in model.layers]
-    return layers if settings.weight_decay_layers == "all" else layers[:1]
-
-
-def penalty(model: GCN, settings: Settings) -> FloatArray:
-    squares = np.zeros(len(model.seeds))
-    for layer in penalised_layers(model, settings):
-        n_in, n_terms, n_replicas, n_out = layer.weight.shape
-        weight = layer.weight.detach().numpy().reshape(n_in * n_terms, -1)
-        # Down the columns first: a replica's sum then runs as it would alone.
-        columns = np.einsum("ij,ij->j", weight, weight).reshape(n_replicas, n_out)
-        squares += columns.astype(np.float64).sum(axis=1)
-    return settings.weight_decay / 2 * squares

@@ -27,8 +27,8 @@ from graphconv.graph_part import GraphPart
 from graphconv.kernels import RowSample
 from graphconv.mini_batches import SAMPLE, SHUFFLE, VALIDATION, one_ahead
 from graphconv.model import hash_key
-from graphconv.settings import Settings
 from graphconv.objective import FloatArray, LabelledBatch
+from graphconv.settings import Settings
 
 NO_NODES: IntArray = np.empty(0, dtype=np.int64)
 
@@ -58,6 +58,7 @@ class PartBatch(Batch):
     then of the halo; `degree` is of both.
     """
 
+    has_halo = True
     processes: Processes | None = None
     hop_links: tuple[Hop, ...] = ()
     purpose: str = ""

@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections import Counter
 from types import ModuleType
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -32,16 +31,13 @@ from torch import Tensor, nn
 
 from graphconv.batching import Batch
 from graphconv.graph import Graph, symmetrise
-from graphconv.kernels import Csr
-from graphconv.tape import apply_function
+from graphconv.steps import NeighbourSum, Scales, run_step
 
 Rule = Literal[
     "renormalised", "single-parameter", "first-order", "first-order-only", "chebyshev", "none"
 ]
 RULES: tuple[str, ...] = get_args(Rule)
 Array = npt.NDArray[Any]
-# Scales past this size are not in the nearest caches when a product asks for one of them.
-NEAR_BYTES = 1 << 18
 
 
 class Propagation(nn.Module):
@@ -91,7 +87,7 @@ class Propagation(nn.Module):
             else None
         )
         self._fixed_weight = 1.0 if self_loop_weight == "learn" else float(self_loop_weight)
-        self._scales: WeakKeyDictionary[Batch, _Scales] = WeakKeyDictionary()
+        self._scales: WeakKeyDictionary[Batch, Scales] = WeakKeyDictionary()
 
     def __getstate__(self) -> dict[str, Any]:
         # A module and a cache keyed by identity: the copy gets its own.
@@ -167,11 +163,23 @@ class Propagation(nn.Module):
         return product if ratio == 1 else (ratio - 1) * x[: batch.n_within[hop]] + product
 
     def _normalised(self, x: Tensor, batch: Batch, hop: int, self_weight: float = 0.0) -> Tensor:
-        scales = self._scales.get(batch) or self._make_scales(batch, self_weight)
-        n_out, x = batch.n_within[hop], batch.with_halo(x, hop)
-        return apply_function(_NeighbourSum, x, self.kernels, batch, n_out, scales, self_weight)
+        x = batch.with_halo(x, hop)
+        return run_step(self._sum_step(batch, (batch.n_within[hop], x.shape[0]), self_weight), x)
 
-    def _make_scales(self, batch: Batch, self_weight: float) -> _Scales:
+    def step(self, batch: Batch, hop: int) -> NeighbourSum | None:
+        """What `forward` does, where it is a single sum over neighbours; else None."""
+        if self.rule not in ("renormalised", "first-order-only") or batch.has_halo:
+            return None
+        if self.raw_self_loop_weight is not None:
+            return None
+        self_weight = self._fixed_weight if self.rule == "renormalised" else 0.0
+        return self._sum_step(batch, (batch.n_within[hop], batch.n_within[hop + 1]), self_weight)
+
+    def _sum_step(self, batch: Batch, shape: tuple[int, int], self_weight: float) -> NeighbourSum:
+        scales = self._scales.get(batch) or self._make_scales(batch, self_weight)
+        return NeighbourSum(self.kernels, batch, shape, scales, self_weight)
+
+    def _make_scales(self, batch: Batch, self_weight: float) -> Scales:
         # Degrees below the smallest normal number have an inverse that overflows: no neighbours.
         smallest = np.finfo(batch.degree.dtype).tiny
         scale = batch.degree + batch.degree.dtype.type(self_weight)
@@ -180,7 +188,7 @@ class Propagation(nn.Module):
         scale[is_alone] = 0
         if not self.directed:
             np.sqrt(scale, out=scale)
-        self._scales[batch] = _Scales(scale, None if self.directed else scale)
+        self._scales[batch] = Scales(scale, None if self.directed else scale)
         return self._scales[batch]
 
     def _renormalised_learned(self, x: Tensor, batch: Batch, hop: int) -> Tensor:
@@ -196,9 +204,8 @@ class Propagation(nn.Module):
             block.contiguous() if self.directed else scale * block.contiguous()
             for scale, block in zip(scales, blocks, strict=True)
         ]
-        summed = apply_function(
-            _NeighbourSum, torch.cat(scaled, dim=1), self.kernels, batch, n_out, _Scales(), 0.0
-        ).unflatten(1, (self.n_replicas, -1))
+        step = NeighbourSum(self.kernels, batch, (n_out, x.shape[0]), Scales(), 0.0)
+        summed = run_step(step, torch.cat(scaled, dim=1)).unflatten(1, (self.n_replicas, -1))
         mixed = [
             scale[:n_out] * (own.contiguous() + weight * block[:n_out])
             for scale, own, weight, block in zip(
@@ -206,64 +213,6 @@ class Propagation(nn.Module):
             )
         ]
         return torch.cat(mixed, dim=1)
-
-
-class _Scales:
-    """What the rows and the columns of a batch's adjacency matrix are multiplied by."""
-
-    def __init__(self, rows: Array | None = None, columns: Array | None = None) -> None:
-        self.rows = rows
-        self.columns = columns
-        self._n_uses: Counter[int] = Counter()
-        self._of_entries: dict[int, Array] = {}
-
-    def of_entries(self, block: Csr, scale: Array | None) -> Array | None:
-        """The scale of each entry's column, where looking it up in every product takes longer.
-
-        Two products are a mini-batch, forward and back: for these it does not pay.
-        """
-        if scale is None or scale.nbytes <= NEAR_BYTES:
-            return None
-        key = id(block.indices)  # blocks of a batch share their entries, which live as long as it
-        self._n_uses[key] += 1
-        if self._n_uses[key] <= 2:
-            return None
-        if key not in self._of_entries:
-            self._of_entries[key] = scale[block.indices]
-        return self._of_entries[key]
-
-
-class _NeighbourSum(torch.autograd.Function):
-    """row_scale * (A + self_weight I) (column_scale * x) on a leading block of rows."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        kernels: ModuleType,
-        batch: Batch,
-        n_out: int,
-        scales: _Scales,
-        self_weight: float,
-    ) -> Tensor:
-        n_in = x.shape[0]
-        block = batch.block(n_out, n_in)
-        of_entries = scales.of_entries(block, scales.columns)
-        rows = None if scales.rows is None else scales.rows[:n_out]
-        columns = None if scales.columns is None else scales.columns[:n_in]
-        ctx.saved = (kernels, batch, n_in, n_out, rows, columns, scales, self_weight)
-        dense = x.detach().contiguous().numpy()
-        out = kernels.propagate(block, dense, rows, columns, self_weight, of_entries)
-        return torch.from_numpy(out)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        kernels, batch, n_in, n_out, rows, columns, scales, self_weight = ctx.saved
-        dense = gradients[0].contiguous().numpy()
-        block = batch.block(n_in, n_out, transposed=True)
-        of_entries = scales.of_entries(block, scales.rows)
-        out = kernels.propagate(block, dense, columns, rows, self_weight, of_entries)
-        return torch.from_numpy(out), None, None, None, None, None
 
 
 def largest_eigenvalue(graph: Graph) -> float:

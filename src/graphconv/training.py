@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Any, NamedTuple, Protocol, cast
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +24,6 @@ from graphconv.objective import (
     Group,
     LabelledBatch,
     Objective,
-    evaluate,
-    penalised_layers,
-    penalty,
 )
 from graphconv.settings import Settings
 
@@ -113,8 +109,8 @@ def train(
         share of every batch. Without it this process trains alone.
     """
     state = TrainingState.start(len(model.seeds))
-    optimiser = _adam(model, settings)
-    objective = Objective(model, optimiser.parameters, group)
+    objective = Objective(model, settings, group)
+    optimiser = _adam(objective, settings)
     if resume_from is not None:
         state = _restore(model, optimiser, resume_from)
     max_epochs = settings.max_epochs
@@ -155,8 +151,9 @@ def single_torch_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _adam(model: GCN, settings: Settings) -> Adam:
-    chosen = {id(layer.weight) for layer in penalised_layers(model, settings)}
+def _adam(objective: Objective, settings: Settings) -> Adam:
+    model = objective.model
+    chosen = {id(layer.weight) for layer in objective.penalised}
     parameters = dict(model.named_parameters())
     decay = {
         name: settings.weight_decay
@@ -185,10 +182,10 @@ def _run_epoch(
     if validation is None:
         missing = np.full(len(train_loss), np.nan)
         return Epoch(train_loss, train_accuracy, missing, missing)
-    validation_loss, validation_accuracy = evaluate(objective.model, validation, objective.group)
+    validation_loss, validation_accuracy = objective.evaluate(validation)
     if settings.early_stopping == "window":
         # The authors' validation cost carries the L2 term, which matters to their stopping rule.
-        validation_loss = validation_loss + penalty(objective.model, settings)
+        validation_loss = validation_loss + objective.penalty()
     return Epoch(train_loss, train_accuracy, validation_loss, validation_accuracy)
 
 

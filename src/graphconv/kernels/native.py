@@ -31,9 +31,7 @@ def propagate(
     entry_scale: Array | None = None,
 ) -> Array:
     """Weighted sum over neighbours, plus the node itself; see `reference.propagate`."""
-    out: Array = _native.propagate(
-        rows, dense, row_scale, column_scale, self_weight, entry_scale
-    )
+    out: Array = _native.propagate(rows, dense, row_scale, column_scale, self_weight, entry_scale)
     return out
 
 
