@@ -41,6 +41,7 @@ struct Propagate {
     std::int64_t width;
     T self_weight;
     const T* entry_scale;   // (n_entries,) column_scale of each entry's column, or null
+    std::int64_t out_stride;  // from a row of out to the next
 };
 
 template <class T, class I>

@@ -101,6 +101,15 @@ struct FeatureRows {
     }
 };
 
+// Copies a block of columns into a matrix of its own; rows of `from` are `stride` apart.
+template <class T>
+void copy_columns(const T* from, std::int64_t stride, T* to, std::int64_t width,
+                  std::int64_t n_rows) {
+    for (std::int64_t j = 0; j < n_rows; ++j) {
+        std::memcpy(to + j * width, from + j * stride, sizeof(T) * std::size_t(width));
+    }
+}
+
 // Whether products are made key by key: those of replicas whose weights fit the scratch memory.
 template <class T, class I>
 bool by_key(const FeatureProduct<T, I>& a) {
@@ -124,10 +133,7 @@ void multiply_by_key(const FeatureProduct<T, I>& a) {
     const std::int64_t width = a.width / a.dropout.n_keys;
     const FeatureRows<T, I> product{a, is_far<T>(a.n_columns, width)};
     share_keys(a, 1, [&](int key, T* weight) {
-        const T* from = a.dense + key * width;
-        for (std::int64_t j = 0; j < a.n_columns; ++j) {
-            std::memcpy(weight + j * width, from + j * a.width, sizeof(T) * std::size_t(width));
-        }
+        copy_columns(a.dense + key * width, a.width, weight, width, a.n_columns);
         for (std::int64_t row = 0; row < a.rows.n_rows; row += kBlock) {
             const std::int64_t end = row + kBlock < a.rows.n_rows ? row + kBlock : a.rows.n_rows;
             Block<T, I> block(a.rows, row, end);
@@ -136,11 +142,36 @@ void multiply_by_key(const FeatureProduct<T, I>& a) {
     });
 }
 
+// Without dropout: some columns at a time, for the same reason.
+constexpr std::int64_t kSlice = 64;
+
+template <class T, class I>
+bool by_slice(const FeatureProduct<T, I>& a) {
+    const std::int64_t n_bytes = a.n_columns * a.width * std::int64_t(sizeof(T));
+    return a.width % kSlice == 0 && a.width / kSlice >= 2 * threads() && n_bytes > (1 << 18) &&
+           n_bytes <= kScratchBytes;
+}
+
+template <class T, class I>
+void multiply_by_slice(const FeatureProduct<T, I>& a) {
+    const std::int64_t size = a.n_columns * kSlice;
+    T* slices = static_cast<T*>(scratch(a.n_columns * a.width * std::int64_t(sizeof(T))));
+    share(int(a.width / kSlice), [&](int slice) {
+        T* weight = slices + slice * size;
+        copy_columns(a.dense + slice * kSlice, a.width, weight, kSlice, a.n_columns);
+        const Propagate<T, I> product{a.rows, weight, nullptr, nullptr, a.out + slice * kSlice,
+                                      a.n_columns, kSlice, T(0), nullptr, a.width};
+        PropagateRows<T, I>{product, false, false}(0, a.rows.n_rows);
+    });
+}
+
 template <class T, class I>
 void feature_product(const FeatureProduct<T, I>& a) {
-    if (a.dropout.n_keys == 0) {
+    if (a.dropout.n_keys == 0 && by_slice(a)) {
+        multiply_by_slice(a);
+    } else if (a.dropout.n_keys == 0) {
         propagate(Propagate<T, I>{a.rows, a.dense, nullptr, nullptr, a.out, a.n_columns, a.width,
-                                  T(0), nullptr});
+                                  T(0), nullptr, a.width});
     } else if (by_key(a)) {
         multiply_by_key(a);
     } else {

@@ -36,7 +36,7 @@ nb::object propagate(nb::handle rows, nb::handle dense, nb::handle row_scale,
                                    left.none() ? nullptr : left.data<const T>(),
                                    right.none() ? nullptr : right.data<const T>(), out.data<T>(),
                                    from.size(0), from.size(1), T(self),
-                                   each.none() ? nullptr : each.data<const T>()});
+                                   each.none() ? nullptr : each.data<const T>(), from.size(1)});
     });
     return result;
 }

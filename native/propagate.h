@@ -109,7 +109,7 @@ struct PropagateRows {
                                                          : a.self_weight * a.column_scale[i], row);
             }
             if (a.row_scale != nullptr) sum.scale(a.row_scale[i]);
-            T* out = a.out + i * width + column;
+            T* out = a.out + i * a.out_stride + column;
             Far && streams ? sum.stream(out) : sum.store(out, last);
         };
         std::int64_t i = first_row;
@@ -144,7 +144,7 @@ struct PropagateRows {
 template <class T, class I>
 bool should_stream(const Propagate<T, I>& a) {
     const std::int64_t row_bytes = a.width * std::int64_t(sizeof(T));
-    return a.rows.n_rows * row_bytes > kStreamedBytes && row_bytes % 64 == 0 &&
+    return a.rows.n_rows * row_bytes > kStreamedBytes && row_bytes % 64 == 0 && a.out_stride == a.width &&
            reinterpret_cast<std::uintptr_t>(a.out) % 64 == 0;
 }
 

@@ -78,14 +78,18 @@ def several_processes(results: dict[str, Any]) -> list[str]:
     ]
     n_epochs = results["equality"][0]["n_epochs"]
     cores = results["machine"]["cores"]
+    crowding = ", ".join(
+        f"{100 / ratio:.0f} % for {count}" for count, ratio in results["crowding"].items()
+    )
     return [
         "## Several processes",
         machine_text(results),
         "Each process has one thread and one part of the graph, and they talk over gloo on one "
-        f"machine. It has {cores} cores, so up to {cores} processes show what sharing the work "
-        "gains; with more, processes take turns, and the figures show only that the overhead stays "
-        "small. Bytes and memory are those that machines of a cluster would have. How fast a "
-        "network carries the bytes can't be seen on one machine.",
+        f"machine of {cores} cores. These share caches and memory, so the most that can be hoped "
+        "for is what processes reach that train at once, each for itself and with nothing to say "
+        f"to the others; of their speed alone that was {crowding}. What is missing below that "
+        "is the price of working together. Bytes and memory are those that machines of a cluster "
+        "would have. How fast a network carries the bytes can't be seen on one machine.",
         "### The same losses",
         f"The largest relative difference between the training loss of one process and that of "
         f"several, in {n_epochs} epochs with dropout.",
@@ -142,7 +146,9 @@ def _cost_model(results: dict[str, Any]) -> list[str]:
         for row in results["predicted"]
     ]
     return [
-        "A model with no negative terms, fitted to all runs above. For each process an epoch takes "
+        "A model with no negative terms, fitted to all runs above; work takes as much longer beside "
+        "others as it did for processes that each train for themselves. For each process an epoch "
+        "takes "
         f"{1e9 * by_work:.3f} ns for each multiply-add of a forward pass (entries of its rows x "
         "widths of the layers, and nodes x features x widths; training and validation included), "
         f"{1e9 * by_byte:.3f} ns for each byte sent and {1e6 * by_message:.0f} µs for a message; "

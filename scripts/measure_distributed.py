@@ -16,6 +16,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -108,19 +109,40 @@ def measure_training(n_edges: int, count: int, epochs: int, work: Path) -> dict[
     if not graph.is_dir():
         make_graph(n_edges, graph, work)
     parts = run(["partition", str(graph), "--parts", str(count)], work)
-    found = run(
-        ["train", str(graph), "--hidden", str(HIDDEN), "--max-epochs", str(epochs),
-         "--no-calibration", "--early-stopping", "none", "-o", "model"],
-        work,
-        count,
-    )  # fmt: skip
+    found = run(training(graph, epochs, "model"), work, count)
     return {
         "n_edges": found["n_edges"],
         "processes": count,
         "n_cut": parts["n_cut"],
-        "epoch_seconds": max(row["epoch_microseconds"] for row in found["processes"]) / 1e6,
+        "epoch_seconds": epoch_seconds(found),
         "ranks": found["processes"],
     }
+
+
+def training(graph: Path, epochs: int, model: str) -> list[str]:
+    return ["train", str(graph), "--hidden", str(HIDDEN), "--max-epochs", str(epochs),
+            "--no-calibration", "--early-stopping", "none", "-o", model]  # fmt: skip
+
+
+def epoch_seconds(found: dict[str, Any]) -> float:
+    return max(row["epoch_microseconds"] for row in found["processes"]) / 1e6
+
+
+def measure_crowding(n_edges: int, counts: list[int], epochs: int, work: Path) -> dict[int, float]:
+    """How much longer an epoch takes where so many processes train at once, each for itself.
+
+    Cores share caches and memory, and those of a virtual machine may be halves of one: what this
+    costs is not the price of working together.
+    """
+    graph = work / f"edges-{n_edges}"
+    run(["partition", str(graph), "--parts", "1"], work)
+    seconds = {}
+    for count in counts:
+        with ThreadPoolExecutor(count) as pool:
+            commands = [training(graph, epochs, f"model-{k}") for k in range(count)]
+            found = list(pool.map(lambda command: run(command, work, 1), commands))
+        seconds[count] = float(np.mean([epoch_seconds(one) for one in found]))
+    return {count: seconds[count] / seconds[counts[0]] for count in counts}
 
 
 def work_of(n_entries: float, n_nodes: float) -> float:
@@ -128,16 +150,16 @@ def work_of(n_entries: float, n_nodes: float) -> float:
     return n_entries * (HIDDEN + N_CLASSES) + n_nodes * HIDDEN * (N_FEATURES + N_CLASSES)
 
 
-def fit_model(runs: list[dict[str, Any]], cores: int) -> dict[str, Any]:
+def fit_model(runs: list[dict[str, Any]], crowding: dict[int, float]) -> dict[str, Any]:
     """Seconds by work, bytes and messages; memory by nodes and halo rows; no term is negative.
 
-    Times are of the process that has most to do; where processes share cores, each works as much
-    longer as there are processes for a core. Every run weighs alike.
+    Times are of the process that has most to do; its work takes as much longer as it would beside
+    so many others that it has nothing to do with. Every run weighs alike.
     """
     times, memories = [], []
     for measured in runs:
         slowest = max(measured["ranks"], key=lambda row: row["n_entries"])
-        crowd = max(1.0, measured["processes"] / cores)
+        crowd = crowding[measured["processes"]]
         sent = sum(slowest[f"sent_{what}"] for what in ("training", "validation", "gradients"))
         work = work_of(slowest["n_entries"], slowest["n_nodes"])
         times.append([crowd * work, sent, slowest["messages"], measured["epoch_seconds"]])
@@ -205,7 +227,8 @@ def main() -> None:
     strong = [measure_training(options.edges, count, options.epochs, work) for count in counts]
     a_process = options.edges // max(counts)
     weak = [measure_training(a_process * count, count, options.epochs, work) for count in counts]
-    model = fit_model([*strong, *weak], machine["cores"])
+    crowding = measure_crowding(a_process, counts, 2 * options.epochs, work)
+    model = fit_model([*strong, *weak], crowding)
     results = {
         "date": datetime.date.today().isoformat(),
         "machine": machine,
@@ -217,6 +240,7 @@ def main() -> None:
         "equality": equality,
         "strong": strong,
         "weak": weak,
+        "crowding": crowding,
         "model": model,
         "process_bytes": PROCESS_BYTES,
         "network_speed": NETWORK_SPEED,

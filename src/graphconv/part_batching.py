@@ -82,8 +82,9 @@ class _HaloExchange(torch.autograd.Function):
         halo_rows, lent_rows, link = batch.hop_links[hop]
         ctx.saved = (batch, hop, len(x))
         came = batch.processes.exchange(x[lent_rows], link.to_each, link.from_each, batch.purpose)
-        out = x.new_zeros((len(batch.degree), x.shape[1]))
+        out = x.new_empty((len(batch.degree), x.shape[1]))
         out[: len(x)] = x
+        out[len(x) :] = 0
         out[halo_rows] = came
         return out
 
