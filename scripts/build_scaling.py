@@ -146,9 +146,9 @@ def _cost_model(results: dict[str, Any]) -> list[str]:
         for row in results["predicted"]
     ]
     return [
-        "A model with no negative terms, fitted to all runs above; work takes as much longer beside "
-        "others as it did for processes that each train for themselves. For each process an epoch "
-        "takes "
+        "A model with no negative terms, fitted to all runs above; work takes as much longer "
+        "beside others as it did for processes that each train for themselves. For each process an "
+        "epoch takes "
         f"{1e9 * by_work:.3f} ns for each multiply-add of a forward pass (entries of its rows x "
         "widths of the layers, and nodes x features x widths; training and validation included), "
         f"{1e9 * by_byte:.3f} ns for each byte sent and {1e6 * by_message:.0f} µs for a message; "
