@@ -326,6 +326,7 @@ def script(name):
 
 def test_cost_model_finds_what_runs_were_made_of():
     measure, build = script("measure_distributed"), script("build_scaling")
+    crowding = {1: 1.0, 2: 1.25, 4: 2.5}
     runs = []
     for n_nodes, count in ((1000, 1), (4000, 1), (2000, 2), (9000, 2), (3000, 4), (6000, 4)):
         row = {
@@ -335,11 +336,11 @@ def test_cost_model_finds_what_runs_were_made_of():
         }  # fmt: skip
         row["peak_memory"] = 3 * 10**8 + 7000 * n_nodes + 500 * row["n_halo"]
         sent = row["sent_training"] + row["sent_validation"]
-        work = measure.work_of(row["n_entries"], n_nodes) * max(1, count / 2)
+        work = measure.work_of(row["n_entries"], n_nodes) * crowding[count]
         seconds = 3e-9 * work + 2e-9 * sent + 1e-3 * row["messages"]
         run = {"n_edges": 10 * n_nodes, "processes": count, "epoch_seconds": seconds}
         runs.append({**run, "ranks": [row] * count})
-    model = measure.fit_model(runs, cores=2)
+    model = measure.fit_model(runs, crowding)
     assert model["seconds"]["factors"] == pytest.approx([3e-9, 2e-9, 1e-3], rel=1e-6)
     assert model["memory"]["factors"] == pytest.approx([3e8, 7000, 500], rel=1e-6)
     assert model["seconds"]["largest_error"] < 1e-9
@@ -354,9 +355,10 @@ def test_cost_model_finds_what_runs_were_made_of():
         "equality": [{"dataset": "cora", "rule": "z", "processes": 2, "n_epochs": 50,
                       "difference": 1e-8}],
         "strong": runs, "weak": runs, "model": model, "process_bytes": 64e9,
-        "network_speed": 1.25e9, "predicted": predicted,
+        "network_speed": 1.25e9, "predicted": predicted, "crowding": crowding,
     }  # fmt: skip
     page = "\n".join(build.several_processes(results))
     assert "| cora | z | 2 | 1.0e-08 |" in page
     assert "| 1e+10 | 115 |" in page
     assert "2.000 ns for each byte" in page
+    assert "100 % for 1, 80 % for 2, 40 % for 4" in page

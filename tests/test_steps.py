@@ -53,7 +53,7 @@ def test_feature_product_gradient(kernel, n_keys, n_terms):
     assert run_step(step, None, weight, keys(n_keys)).abs().max() > 0.1
 
 
-@pytest.mark.parametrize("rows", [None, [3, 1]])
+@pytest.mark.parametrize("rows", [None, [3, 1], [3, 1, 3]])
 def test_weight_rows_gradient(rows):
     step = WeightRows(None if rows is None else np.array(rows))
     weight = numbers((4, 1, 2, 3))

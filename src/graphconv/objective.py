@@ -6,6 +6,7 @@ parameters if they are wanted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
@@ -105,7 +106,7 @@ class Objective:
         if self.group is not None:
             slope *= labelled.total / total
         if chain is not None:
-            slopes = chain.gradients(slope.reshape(len(slope), -1), dropouts)
+            slopes = chain.gradients(slope.reshape(value.shape), dropouts)
             return slopes, mean, total
         loss: Any = _Loss  # whose `apply` torch has no types for
         found = torch.autograd.grad(loss.apply(logits, torch.from_numpy(slope)), self._parameters)
@@ -150,7 +151,9 @@ class Objective:
     def _loss(
         self, labelled: LabelledBatch, logits: Array, with_gradient: bool = False
     ) -> tuple[Array, FloatArray]:
-        by_replica = logits.reshape(len(logits), len(self.model.seeds), -1)
+        # A process of several may have no rows of a batch: then nothing tells the width but this.
+        n_classes = math.prod(logits.shape[1:]) // len(self.model.seeds)
+        by_replica = logits.reshape(len(logits), len(self.model.seeds), n_classes)
         found: tuple[Array, FloatArray] = self.model.propagation.kernels.loss(
             by_replica, labelled.labels, labelled.weight, with_gradient
         )

@@ -85,9 +85,10 @@ class WeightRows:
     ) -> tuple[None, Array]:
         if self.rows is None:
             return None, gradient.reshape(weight.shape)
-        out = np.zeros_like(weight)
-        out.reshape(len(out), -1)[self.rows] = gradient
-        return None, out
+        out = torch.zeros((len(weight), gradient.shape[1]), dtype=torch.from_numpy(gradient).dtype)
+        # Added up, for a sampled batch may have a row twice.
+        out.index_add_(0, torch.from_numpy(self.rows), torch.from_numpy(gradient))
+        return None, out.numpy().reshape(weight.shape)
 
 
 @dataclass(frozen=True)
