@@ -261,6 +261,7 @@ def store_graph(graph: Graph, folder: str | Path) -> None:
             "name": graph.name,
             "directed": graph.directed,
             "n_nodes": graph.n_nodes,
+            "n_entities": graph.n_entities,
             "n_edges": graph.n_edges,
             "n_entries": int(graph.adjacency.nnz),
             "n_self_loops": graph.n_self_loops,
@@ -305,7 +306,8 @@ def _open(folder: Path, manifest: dict[str, Any]) -> Graph:
     fields = {
         "name": manifest["name"],
         "directed": manifest["directed"],
-        "n_entities": n_nodes,
+        # Folders of graphconv ingest hold no relations.
+        "n_entities": manifest.get("n_entities", n_nodes),
         "adjacency": adjacency,
         "features": features,
         "labels": arrays["labels"].astype(np.int64),
