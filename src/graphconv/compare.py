@@ -27,6 +27,7 @@ from graphconv.data_source import (
 from graphconv.files import check_writable, json_text, replacing_file
 from graphconv.graph import Graph
 from graphconv.method_comparison import Comparison, rank_methods
+from graphconv.summary import about_isolated
 from graphconv.table_files import did_you_mean
 
 if TYPE_CHECKING:
@@ -293,7 +294,7 @@ def run_comparison(
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--output must be a folder, got the file {folder}")
     check_writable(folder)
-    for note in loaded.notes:
+    for note in (*loaded.notes, about_isolated(graph)):
         screen.remark(note)
     found = compare(
         graph,
