@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import signal
 import time
 from pathlib import Path
@@ -235,9 +236,31 @@ def test_ctrl_c_and_on_again(tmp_path):
     process.send_signal(signal.SIGINT)
     done = finish(process)
     assert done.code == 130
-    assert "the same command goes on from runs/compare-papers/runs.jsonl" in done.err[-1]
     n_done = log.read_text().count("\n")
     assert n_done >= 2
+    assert done.err[-1] == (
+        f"graphconv: interrupted; {n_done} runs kept; the same command goes on from "
+        "runs/compare-papers/runs.jsonl"
+    )
     again = finish(start(*command[:-1], 2, cwd=tmp_path))
     assert again.code == 0
     assert any("runs are in runs/compare-papers/runs.jsonl already" in line for line in again.err)
+
+
+@pytest.mark.parametrize("step", ["load_data", "_load_libraries", "run_on_splits"])
+def test_ctrl_c_before_the_first_run_has_finished(run, monkeypatch, step):
+    monkeypatch.setattr(compare_module, step, lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
+    done = run("compare", "karate", "--methods", "sgc", "-q", expect=130)
+    assert done.err == [
+        "graphconv: interrupted; no run had finished, so none is kept; the same command starts anew"
+    ]
+    assert done.out == ""
+
+
+def test_ctrl_c_in_the_python_function_is_an_interrupt(monkeypatch):
+    def interrupt(series, graph):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compare_module, "run_on_splits", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        compare(load_dataset("karate"), ["sgc"], n_splits=1)
