@@ -39,6 +39,10 @@ def test_the_interval_by_hand():
     assert second.lead == pytest.approx(1)
     assert (second.low, second.high) == pytest.approx((1 - half, 1 + half), abs=1e-5)
     assert not second.is_worse
+    # Differences 90, -10: half of the interval is 778 points, which no accuracies can differ by.
+    runs = {"a": np.array([95.0, 45]), "b": np.array([5.0, 55])}
+    second = rank_methods(runs, {"a": 1.0, "b": 1.0}, test_ratio=0.25)[1]
+    assert (second.lead, second.low, second.high) == (40, -100, 100)
     # A single split has no interval, and shows nothing.
     one = rank_methods({"a": np.array([90.0]), "b": np.array([80.0])}, {"a": 1, "b": 1}, 0.25)
     assert math.isnan(one[1].low)
