@@ -44,17 +44,8 @@ from graphconv.settings import Settings, resolve_settings
 from graphconv.splits import check_trainable
 from graphconv.stored_graph import StoredArray, is_stored_graph, read_manifest
 from graphconv.training import LabelledBatch, MakeBatches, TrainingState, single_torch_thread, train
-from graphconv.workflow import (
-    Job,
-    ModelRequest,
-    about_earlier,
-    about_kernels,
-    finish,
-    identity_of,
-    load_job,
-    resolve,
-    tell_if_finished,
-)
+from graphconv.training_job import Job, ModelRequest, identity_of, load_job, resolve
+from graphconv.workflow import about_earlier, about_kernels, finish, tell_if_finished
 
 # Rows of predictions that travel at a time.
 BLOCK_ROWS = 1 << 16
