@@ -20,7 +20,7 @@ from tests.generated_graphs import generate, split
 
 from graphconv import load_dataset
 from graphconv.partition import partition_graph
-from graphconv.stored_graph import store_graph
+from graphconv.stored_graph import open_graph, store_graph
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks processes up in /proc")
 
@@ -235,6 +235,23 @@ def test_a_damaged_part_ends_all_processes_with_one_line(place, tmp_path):
     assert lines == ["graphconv: free/parts-2/part-1/lent.bin: No such file or directory"]
     assert done.code != 0
     assert done.out == ""
+
+
+def test_edges_and_features_of_the_whole_are_not_needed(trained, tmp_path):
+    """As on machines that were given their parts, and rank 0's the nodes' labels and ids."""
+    shutil.copytree(trained / "dense", tmp_path / "dense")
+    for pattern in ("adjacency.*", "features.*", "degree.*"):
+        for path in (tmp_path / "dense").glob(pattern):
+            path.unlink()
+    _, n_processes, options = TRAININGS["sampled"]
+    done = end(launch(n_processes, "train", "dense", *options, "-o", "model", cwd=tmp_path))
+    assert done.code == 0, done
+    for name in ("model.safetensors", "predictions.parquet", "splits.npz"):
+        theirs = trained / "several sampled" / name
+        assert (tmp_path / "model" / name).read_bytes() == theirs.read_bytes(), name
+    whole = open_graph(trained / "dense")
+    said = f"{DENSE}: 300 nodes, {whole.n_edges:,} edges, 32 features, "
+    assert any(line.startswith(said) for line in done.err), done.err
 
 
 class Hosts:

@@ -2,7 +2,7 @@
 
 What one process would do is done by all: every process computes the layers of its own nodes, and
 weights and Adam's state are the same in all. The first process alone reads the whole graph's labels
-(to split them), writes checkpoints and the model folder, and talks to the user.
+(to split them) and ids, writes checkpoints and the model folder, and talks to the user.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch
 
 from graphconv.checkpoint import TrainingFile
 from graphconv.console import Screen
-from graphconv.data_source import DataRequest
+from graphconv.data_source import DataRequest, load_outline
 from graphconv.distributed import Processes, started_processes
 from graphconv.fitted import FittedGCN, scaled_features
 from graphconv.fitting import (
@@ -79,7 +79,7 @@ class ParallelRequest:
 
 @dataclass(frozen=True)
 class _Lead:
-    """What only the first process has: the whole graph, and where the result goes."""
+    """What only the first process has: the whole graph's outline, and where the result goes."""
 
     job: Job
     file: TrainingFile
@@ -95,7 +95,7 @@ def train_in_parallel(request: ParallelRequest, screen: Screen) -> None:
         part = processes.as_one(lambda: open_part(folder, processes.rank, processes.count))
         _share_cores(request.wanted.kernels)
         lead: list[_Lead] = []
-        plan = processes.from_first(lambda: _prepare(request, screen, lead))
+        plan = processes.from_first(lambda: _prepare(request, folder, screen, lead))
         if plan["is_finished"]:
             return
         started = time.perf_counter()
@@ -117,9 +117,12 @@ def _share_cores(kernels: str) -> None:
         module.set_threads(max(1, module.get_threads() // n_here))
 
 
-def _prepare(request: ParallelRequest, screen: Screen, lead: list[_Lead]) -> dict[str, Any]:
-    """The first process's preparations: all that needs the whole graph."""
-    job = load_job(request.data, request.wanted, request.output, screen)
+def _prepare(
+    request: ParallelRequest, folder: Path, screen: Screen, lead: list[_Lead]
+) -> dict[str, Any]:
+    """The first process's preparations: all that needs every node's label or id."""
+    loaded = load_outline(folder, request.data)
+    job = load_job(request.data, request.wanted, request.output, screen, loaded=loaded)
     file = TrainingFile(job.training_path, identity_of(job), request.checkpoint_seconds)
     # torchrun starts all processes again after one has died.
     resume = request.resume or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0

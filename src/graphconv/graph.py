@@ -186,7 +186,7 @@ class Graph:
     def n_nodes(self) -> int:
         return int(self.adjacency.shape[0])
 
-    @property
+    @cached_property
     def n_edges(self) -> int:
         """Number of edges: pairs of nodes where undirected, a self-loop counting once."""
         if self.directed:

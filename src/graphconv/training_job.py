@@ -133,9 +133,11 @@ def load_job(
     output: Path | None,
     screen: Screen,
     with_report: bool = False,
+    loaded: LoadedGraph | None = None,
 ) -> Job:
-    """Load the data, split it, and find out whether the result can be written."""
-    loaded = load_data(data, screen)
+    """Load the data, if it is not, split it, and find out whether the result can be written."""
+    if loaded is None:
+        loaded = load_data(data, screen)
     graph, note = split_data(loaded.graph, data.split, wanted.seed)
     folder = Path("runs") / graph.name.replace(":", "-") if output is None else output
     check_replaceable(folder)
