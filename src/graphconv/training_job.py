@@ -19,7 +19,7 @@ from graphconv.files import check_replaceable, check_writable
 from graphconv.graph import Graph
 from graphconv.predictions import Predictions
 from graphconv.readers import LoadedGraph
-from graphconv.settings import PAPER_ACCURACY, resolve_settings
+from graphconv.settings import PAPER_ACCURACY, Settings, resolve_settings
 from graphconv.summary import describe, measure, show_results
 from graphconv.table_files import did_you_mean
 
@@ -65,6 +65,13 @@ class ModelRequest:
             # Settings are named as in Python: max_epochs. Here they are options.
             name, _, rest = str(error).partition(" ")
             raise ValueError(f"--{name.replace('_', '-')} {rest}") from None
+
+    def with_batches_of(self, settled: Settings, before: Settings) -> ModelRequest:
+        """The same with the batches of settings that were changed; the same if they were not."""
+        if settled == before:
+            return self
+        chosen = {"batch_size": settled.batch_size, "fanout": settled.fanout}
+        return replace(self, settings={**self.settings, **chosen})
 
     @property
     def is_baseline(self) -> bool:
@@ -171,11 +178,7 @@ def settle_batches_of(job: Job) -> tuple[Job, str]:
         return job, ""
     settings = resolve_settings(preset, overrides)
     settled, note = settle_batches(job.graph, settings, job.wanted.runs, auto=job.wanted.auto)
-    if settled == settings:
-        return job, note
-    chosen = {"batch_size": settled.batch_size, "fanout": settled.fanout}
-    wanted = replace(job.wanted, settings={**job.wanted.settings, **chosen})
-    return replace(job, wanted=wanted), note
+    return replace(job, wanted=job.wanted.with_batches_of(settled, settings)), note
 
 
 def identity_of(job: Job) -> dict[str, Any]:
