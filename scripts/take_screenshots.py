@@ -16,7 +16,8 @@ from tests.browser import Browser, open_browser
 
 from graphconv.console import Screen
 from graphconv.data_source import DataRequest
-from graphconv.workflow import ModelRequest, run_training
+from graphconv.training_job import ModelRequest
+from graphconv.workflow import run_training
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 WIDTH = 900

@@ -140,6 +140,24 @@ def test_weights_and_directions(run, papers):
     )
 
 
+def test_isolated_nodes_are_told_once(run, papers):
+    edges = pd.read_csv(papers / "edges.csv")
+    lonely = edges["source"][0]
+    edges = edges[(edges["source"] != lonely) & (edges["target"] != lonely)]
+    edges.to_csv("few.csv", index=False)
+    n_lonely = 150 - len({*edges["source"], *edges["target"]})
+    data = ("--edges", "few.csv", "--nodes", "papers/nodes.csv")
+    about = ("isolated", "without an edge")
+    for command in (
+        ("train", *data, *COLUMNS, *BRIEF),
+        ("predict", "runs/few", *data),
+        ("compare", *data, *COLUMNS, "--methods", "label-propagation", "--splits", 1),
+    ):
+        lines = [line for line in run(*command).err if any(words in line for words in about)]
+        assert len(lines) == 1, lines
+        assert f"{n_lonely} isolated nodes" in lines[0] or f"{n_lonely} nodes without" in lines[0]
+
+
 def test_triples(run, papers, tmp_path):
     edges = pd.read_csv(papers / "edges.csv")
     edges["relation"] = np.where(np.arange(len(edges)) % 2, "cites", "extends")

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import signal
 import time
 from pathlib import Path
@@ -38,6 +39,10 @@ def test_the_interval_by_hand():
     assert second.lead == pytest.approx(1)
     assert (second.low, second.high) == pytest.approx((1 - half, 1 + half), abs=1e-5)
     assert not second.is_worse
+    # Differences 90, -10: half of the interval is 778 points, which no accuracies can differ by.
+    runs = {"a": np.array([95.0, 45]), "b": np.array([5.0, 55])}
+    second = rank_methods(runs, {"a": 1.0, "b": 1.0}, test_ratio=0.25)[1]
+    assert (second.lead, second.low, second.high) == (40, -100, 100)
     # A single split has no interval, and shows nothing.
     one = rank_methods({"a": np.array([90.0]), "b": np.array([80.0])}, {"a": 1, "b": 1}, 0.25)
     assert math.isnan(one[1].low)
@@ -235,9 +240,31 @@ def test_ctrl_c_and_on_again(tmp_path):
     process.send_signal(signal.SIGINT)
     done = finish(process)
     assert done.code == 130
-    assert "the same command goes on from runs/compare-papers/runs.jsonl" in done.err[-1]
     n_done = log.read_text().count("\n")
     assert n_done >= 2
+    assert done.err[-1] == (
+        f"graphconv: interrupted; {n_done} runs kept; the same command goes on from "
+        "runs/compare-papers/runs.jsonl"
+    )
     again = finish(start(*command[:-1], 2, cwd=tmp_path))
     assert again.code == 0
     assert any("runs are in runs/compare-papers/runs.jsonl already" in line for line in again.err)
+
+
+@pytest.mark.parametrize("step", ["load_data", "_load_libraries", "run_on_splits"])
+def test_ctrl_c_before_the_first_run_has_finished(run, monkeypatch, step):
+    monkeypatch.setattr(compare_module, step, lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
+    done = run("compare", "karate", "--methods", "sgc", "-q", expect=130)
+    assert done.err == [
+        "graphconv: interrupted; no run had finished, so none is kept; the same command starts anew"
+    ]
+    assert done.out == ""
+
+
+def test_ctrl_c_in_the_python_function_is_an_interrupt(monkeypatch):
+    def interrupt(series, graph):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compare_module, "run_on_splits", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        compare(load_dataset("karate"), ["sgc"], n_splits=1)

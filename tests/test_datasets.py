@@ -196,6 +196,7 @@ def test_random_graph(n_nodes, n_edges):
     assert (graph.n_nodes, graph.n_edges, graph.n_self_loops) == (n_nodes, n_edges, 0)
     assert graph.features is None
     assert not graph.is_weighted
+    assert graph.adjacency.indices.dtype == graph.adjacency.indptr.dtype == np.int32
     assert graph.class_names == ("1",)
     assert len(graph.train_index) == n_nodes
     again, other = load_dataset(f"random:{n_nodes}:0"), load_dataset(f"random:{n_nodes}:1")

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from tests.generated_graphs import generate, split
 
 from graphconv import load_dataset
 from graphconv.partition import partition_graph
-from graphconv.stored_graph import store_graph
+from graphconv.stored_graph import open_graph, store_graph
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks processes up in /proc")
 
@@ -235,6 +236,47 @@ def test_a_damaged_part_ends_all_processes_with_one_line(place, tmp_path):
     assert lines == ["graphconv: free/parts-2/part-1/lent.bin: No such file or directory"]
     assert done.code != 0
     assert done.out == ""
+
+
+def test_edges_and_features_of_the_whole_are_not_needed(trained, tmp_path):
+    """As on machines that were given their parts, and rank 0's the nodes' labels and ids."""
+    shutil.copytree(trained / "dense", tmp_path / "dense")
+    for pattern in ("adjacency.*", "features.*", "degree.*"):
+        for path in (tmp_path / "dense").glob(pattern):
+            path.unlink()
+    _, n_processes, options = TRAININGS["sampled"]
+    done = end(launch(n_processes, "train", "dense", *options, "-o", "model", cwd=tmp_path))
+    assert done.code == 0, done
+    for name in ("model.safetensors", "predictions.parquet", "splits.npz"):
+        theirs = trained / "several sampled" / name
+        assert (tmp_path / "model" / name).read_bytes() == theirs.read_bytes(), name
+    whole = open_graph(trained / "dense")
+    said = f"{DENSE}: 300 nodes, {whole.n_edges:,} edges, 32 features, "
+    assert any(line.startswith(said) for line in done.err), done.err
+
+
+def test_a_full_batch_that_does_not_fit_becomes_mini_batches(place, tmp_path):
+    shutil.copytree(place / "dense", tmp_path / "dense")
+    program = (str(ROOT / "tests" / "little_memory.py"),)
+    train = ("train", "dense", "--max-epochs", 2, "-o", "model")
+    done = end(launch(2, *train, "--no-auto", cwd=tmp_path, program=program))
+    assert done.code != 0
+    lines = [line for line in done.err if line.startswith("graphconv:")]
+    assert len(lines) == 1
+    assert "training must fit the memory, but about" in lines[0]
+    assert re.search(
+        r"1 MB available in process [01], the tightest of 2: use --batch-size", lines[0]
+    )
+    assert not (tmp_path / "model").exists()
+    done = end(launch(2, *train, cwd=tmp_path, program=program))
+    assert done.code == 0, done
+    lines = [line for line in done.err if "training in mini-batches instead" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("note: the full batch would need about ")
+    assert json.loads((tmp_path / "model" / "model.json").read_text())["settings"]["fanout"] == [
+        10,
+        10,
+    ]
 
 
 class Hosts:

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from graphconv.files import replacing_file, replacing_folder
+from graphconv.files import _process, replacing_file, replacing_folder
 
 
 def names(folder):
@@ -132,10 +132,30 @@ def test_failure_between_the_two_renames_puts_the_old_folder_back(tmp_path, monk
 
 def test_leftovers_of_a_killed_process_do_not_disturb(tmp_path):
     path = tmp_path / "model"
-    leftover = tmp_path / f".model.{os.getpid()}.new"
+    leftover = tmp_path / f".model.{_process(os.getpid())}.new"
     leftover.mkdir()
     (leftover / "half").write_text("half")
     with replacing_folder(path) as new:
         (new / "one").write_text("1")
     assert names(path) == ["one"]
     assert names(tmp_path) == ["model"]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="nobody tells when it began")
+def test_a_number_that_is_used_again_is_another_process(tmp_path):
+    """As after a kill, when the system has given the number to somebody else."""
+    mine = _process(os.getpid())
+    assert mine == _process(os.getpid())
+    assert int(mine.partition("-")[2]) > 1
+    leftover = tmp_path / f".model.{os.getpid()}-1.training"
+    leftover.write_text("half")
+    (tmp_path / f".model.{os.getpid()}-1.new").mkdir()
+    # Whoever is running and may be writing is left alone; so is what is nobody's.
+    others = [f".model.{_process(os.getppid())}.training", ".model.2024-x.training"]
+    for name in others:
+        (tmp_path / name).write_text("half")
+    with replacing_file(tmp_path / "model.training") as new:
+        new.write_text("1")
+    with replacing_folder(tmp_path / "model") as new:
+        (new / "one").write_text("1")
+    assert names(tmp_path) == sorted([*others, "model", "model.training"])

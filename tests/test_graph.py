@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from graphconv.graph import Graph, adjacency_from_edges, encode_labels, symmetrise
+from graphconv.stored_graph import open_graph, store_graph
 
 PATH = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
 
@@ -272,3 +273,12 @@ def test_relation_nodes_come_last_and_have_no_label():
     for wrong in (-1, 4, 0):
         with pytest.raises(ValueError, match=r"^n_entities must be from 0 to 3.*got -?\d$"):
             Graph(PATH, labels=[0, -1, -1], n_entities=wrong)
+
+
+def test_relation_nodes_are_in_the_fingerprint(tmp_path):
+    graphs = [Graph(PATH, labels=[0, -1, -1], n_entities=n) for n in (1, 2, 3)]
+    assert len({graph.fingerprint() for graph in graphs}) == 3
+    assert graphs[2].fingerprint() == Graph(PATH, labels=[0, -1, -1]).fingerprint()
+    for graph in graphs:
+        store_graph(graph, tmp_path / "stored")
+        assert open_graph(tmp_path / "stored").n_entities == graph.n_entities

@@ -60,6 +60,44 @@ def test_estimates_grow_with_what_is_trained():
     assert small > estimate_memory(graph, Settings(hidden=(16,), batch_size=9, fanout=2)).training
 
 
+def test_processes_of_one_machine_share_its_memory(monkeypatch):
+    monkeypatch.setattr(memory, "_free_on_machine", lambda: 1000)
+    assert available_memory() == 1000
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert available_memory() == 250
+
+
+class FirstHalf:
+    """Nodes 0 and 1 of the path 0 - 1 - 2 - 3, node 2 the halo; the other half answers as told."""
+
+    n_own, n_features, n_collected = 2, 7, 0
+
+    def __init__(self, *lent):
+        self.asked, self._lent = [], list(lent)
+
+    def lent(self, halo):
+        self.asked.append(halo.tolist())
+        return np.array(self._lent.pop(0), dtype=np.int64)
+
+
+@pytest.mark.parametrize(
+    ("targets", "lent", "asked", "n_within", "n_entries", "n_halo"),
+    [
+        ([0], ([], []), [[], [2]], (1, 2, 2), 3, 1),
+        # Node 3 trains in the other half, and reaches node 1 by two hops.
+        ([], ([], [1]), [[], []], (0, 0, 1), 0, 0),
+        ([1], ([1], [1]), [[2], [2]], (1, 2, 2), 3, 1),
+    ],
+)
+def test_reach_of_a_part_by_hand(targets, lent, asked, n_within, n_entries, n_halo):
+    rows = [[0, 1, 0], [1, 0, 1], [0, 0, 0]]
+    part = Graph(rows, labels=[0, 1, -1], train_index=[0, 1], directed=True)
+    share = FirstHalf(*lent)
+    found = memory_estimate._reach(part, np.array(targets, dtype=np.int64), 2, None, share)
+    assert share.asked == asked
+    assert (found.n_within, found.n_entries, found.n_halo) == (n_within, n_entries, n_halo)
+
+
 def test_full_batch_that_does_not_fit_becomes_mini_batches(little_memory):
     rng = np.random.default_rng(0)
     graph = Graph(

@@ -330,6 +330,34 @@ def test_large_graphs_show_a_sample_but_know_all(tmp_path, monkeypatch):
     assert "A random sample of 20 of the 34 nodes is shown" in page.text
 
 
+def test_relation_nodes_are_not_on_the_map(tmp_path):
+    # Ten things that are linked by four relations, whose nodes come last.
+    rng = np.random.default_rng(0)
+    adjacency = np.zeros((14, 14))
+    adjacency[:10, 10:] = rng.random((10, 4)) < 0.5
+    ids = [*(f"thing {number}" for number in range(10)), *(f"relation {n}" for n in range(4))]
+    labels = [*(number % 2 for number in range(10)), *[-1] * 4]
+    graph = Graph(
+        adjacency + adjacency.T, labels=labels, node_ids=ids, train_index=[0, 1], n_entities=10
+    )
+    fitted = fit_gcn(graph, overrides={"max_epochs": 5})
+    write_report(fitted, tmp_path / "report.html")
+    page = Page(tmp_path / "report.html")
+    assert page.data["nodes"]["ids"] == ids[:10]
+    kinds = {"label": "<u4", "truth": "<u4", "choice": "<u2", "confidence": "<u2", "split": "u1"}
+    for name, dtype in {**kinds, "links": "<u4", "x": "<i2", "y": "<i2"}.items():
+        assert len(page.column(name, dtype)) == 10, name
+    assert len(page.column("top", "<u2")) == len(page.column("topShare", "<u2")) == 10 * 2
+    # The drawing needs their places, for there are no edges but to them.
+    assert len(np.frombuffer(base64.b64decode(page.data["graph"]["x"]), "<i2")) == 14
+    assert "10 nodes can be found" in page.text
+    assert "Where lines meet without a mark is a relation." in page.text
+    assert "Of all nodes outside training, the model is least sure" in page.text
+    assert sum(page.data["charts"]["confidence"]["data"][0]["y"]) == 10
+    findings = findings_of(graph, fitted.probabilities().mean(axis=1))
+    assert sum(row.n_predicted for row in findings.class_rows()) == 10
+
+
 def test_command_line(run, tmp_path):
     write_papers(tmp_path / "papers")
     done = run("train", *TABLES, *COLUMNS, "--max-epochs", 20, "--report")

@@ -73,7 +73,8 @@ def train(
     screen: ScreenOptions,
 ) -> None:
     """Train a model and label every node."""
-    from graphconv.workflow import ModelRequest, run_training
+    from graphconv.training_job import ModelRequest
+    from graphconv.workflow import run_training
 
     wanted = ModelRequest(model, preset, settings.chosen(), seed, runs, kernels, calibrate, auto)
     request = given.request(tables, split)
@@ -235,7 +236,8 @@ def demo(
 ) -> None:
     """Train the paper's GCN on Cora and show how it compares."""
     from graphconv.data_source import DataRequest
-    from graphconv.workflow import ModelRequest, run_training
+    from graphconv.training_job import ModelRequest
+    from graphconv.workflow import run_training
 
     wanted = ModelRequest("gcn", "paper", {}, seed, 1, "auto")
     run_training(DataRequest("cora"), wanted, output, screen)

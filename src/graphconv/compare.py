@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -27,7 +28,8 @@ from graphconv.data_source import (
 from graphconv.files import check_writable, json_text, replacing_file
 from graphconv.graph import Graph
 from graphconv.method_comparison import Comparison, rank_methods
-from graphconv.table_files import did_you_mean
+from graphconv.summary import about_isolated
+from graphconv.table_files import count, did_you_mean
 
 if TYPE_CHECKING:
     from graphconv.experiments.runs import Record, RunLog, Series
@@ -223,8 +225,6 @@ def _run(wanted: list[Series], graph: Graph, log: RunLog, screen: Screen) -> dic
                     failed[piece.method] = f"{error or type(error).__name__}"
                     progress.note(f"{piece.method} can't be used here: {failed[piece.method]}")
             progress.advance(piece)
-    except KeyboardInterrupt:
-        raise TrainingStoppedError(f"the same command goes on from {log.path}") from None
     finally:
         progress.finish()
     return failed
@@ -286,34 +286,58 @@ def run_comparison(
     if not 0 <= seed < 2**32:
         raise ValueError(f"--seed must be from 0 to 2^32 - 1, got {seed}")
     check_options_are_used(data)
-    loaded = load_data(replace(data, split=None), screen)
-    graph = loaded.graph
-    name = graph.name.replace(":", "-")
+    with _saying_how_to_go_on():
+        loaded = load_data(replace(data, split=None), screen)
+    name = loaded.graph.name.replace(":", "-")
     folder = Path("runs") / f"compare-{name}" if output is None else output
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--output must be a folder, got the file {folder}")
     check_writable(folder)
-    for note in loaded.notes:
+    for note in (*loaded.notes, about_isolated(loaded.graph)):
         screen.remark(note)
-    found = compare(
-        graph,
-        chosen,
-        n_splits=n_splits,
-        split=data.split or "fraction",
-        random_state=seed,
-        log_path=folder / "runs.jsonl",
-        screen=screen,
-    )
-    results: dict[str, Any] = {**found.to_json(), "output": str(folder)}
-    with replacing_file(folder / "compare.json") as new:
-        new.write_text(json_text(results, indent=1), encoding="utf-8")
-    from graphconv.report.comparison import draw_comparison
-    from graphconv.report.figures import save_figure
-
-    save_figure(draw_comparison(found), folder / "compare")
+    log_path = folder / "runs.jsonl"
+    with _saying_how_to_go_on(log_path):
+        found = compare(
+            loaded.graph,
+            chosen,
+            n_splits=n_splits,
+            split=data.split or "fraction",
+            random_state=seed,
+            log_path=log_path,
+            screen=screen,
+        )
+        results: dict[str, Any] = {**found.to_json(), "output": str(folder)}
+        _write(found, results, folder)
     _tell(found, screen)
     screen.note(f"compare.png, compare.svg, compare.json and runs.jsonl written to {folder}")
     screen.result(results)
+
+
+@contextmanager
+def _saying_how_to_go_on(log_path: Path | None = None) -> Iterator[None]:
+    """On Ctrl-C, say which runs are kept and what goes on from them."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        n_kept = 0
+        if log_path is not None and log_path.exists():
+            n_kept = log_path.read_bytes().count(b"\n")
+        if not n_kept:
+            raise TrainingStoppedError(
+                "no run had finished, so none is kept; the same command starts anew"
+            ) from None
+        raise TrainingStoppedError(
+            f"{count(n_kept, 'run')} kept; the same command goes on from {log_path}"
+        ) from None
+
+
+def _write(found: Comparison, results: dict[str, Any], folder: Path) -> None:
+    from graphconv.report.comparison import draw_comparison
+    from graphconv.report.figures import save_figure
+
+    with replacing_file(folder / "compare.json") as new:
+        new.write_text(json_text(results, indent=1), encoding="utf-8")
+    save_figure(draw_comparison(found), folder / "compare")
 
 
 def _tell(found: Comparison, screen: Screen) -> None:

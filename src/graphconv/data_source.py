@@ -7,6 +7,7 @@ that a slip in a file's name or in a table shows at once.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from graphconv.graph import Graph
 from graphconv.graph_files import read_graph_file
 from graphconv.readers import LoadedGraph, read_tables
 from graphconv.splits import fraction_split, kfold_splits, random_split
-from graphconv.stored_graph import is_stored_graph, open_graph, read_manifest
+from graphconv.stored_graph import is_stored_graph, open_graph, open_outline, read_manifest
 from graphconv.table_encoding import TableEncoding
 from graphconv.table_files import DELIMITERS, PARQUET_SUFFIXES, Table, as_text, read_table, shown
 from graphconv.table_graph import TableOptions, build_graph
@@ -76,13 +77,20 @@ def load_data(request: DataRequest, screen: Screen, **more: Any) -> LoadedGraph:
     return LoadedGraph(graph)
 
 
-def _open_stored(path: Path, request: DataRequest) -> LoadedGraph:
+def load_outline(folder: Path, request: DataRequest) -> LoadedGraph:
+    """What a graph folder says of its nodes, without edges and features; see `open_outline`."""
+    return _open_stored(folder, request, open_outline)
+
+
+def _open_stored(
+    path: Path, request: DataRequest, opened: Callable[[Path], Graph] = open_graph
+) -> LoadedGraph:
     """A graph folder, which says by itself how it was read."""
     if request.nodes is not None:
         raise ValueError(f"{path} holds its nodes already, so --nodes can't be given")
     manifest = read_manifest(path)
     encoding = TableEncoding.from_json(manifest["encoding"])
-    return LoadedGraph(open_graph(path), encoding, tuple(manifest["notes"]))
+    return LoadedGraph(opened(path), encoding, tuple(manifest["notes"]))
 
 
 def check_options_are_used(request: DataRequest) -> None:

@@ -2,14 +2,13 @@
 
 What one process would do is done by all: every process computes the layers of its own nodes, and
 weights and Adam's state are the same in all. The first process alone reads the whole graph's labels
-(to split them), writes checkpoints and the model folder, and talks to the user.
+(to split them) and ids, writes checkpoints and the model folder, and talks to the user.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -20,7 +19,7 @@ import torch
 
 from graphconv.checkpoint import TrainingFile
 from graphconv.console import Screen
-from graphconv.data_source import DataRequest
+from graphconv.data_source import DataRequest, load_outline
 from graphconv.distributed import Processes, started_processes
 from graphconv.fitted import FittedGCN, scaled_features
 from graphconv.fitting import (
@@ -35,27 +34,20 @@ from graphconv.graph import Graph
 from graphconv.graph_part import GraphPart, open_part
 from graphconv.inference import Array, Space, run_in_blocks
 from graphconv.kernels import KernelName
-from graphconv.memory import available_memory, in_units, peak_memory
+from graphconv.memory import available_memory, n_processes_here
 from graphconv.model import GCN
 from graphconv.objective import LabelledBatch
 from graphconv.part_batching import Members, PartBatches
+from graphconv.part_memory import settle_part_batches
 from graphconv.partition import parts_folder
+from graphconv.process_figures import process_figures, show_figures
 from graphconv.scaling import FeatureScaler, Scaling, fit_stored_scaler
 from graphconv.settings import Settings, resolve_settings
 from graphconv.splits import check_trainable
 from graphconv.stored_graph import StoredArray, is_stored_graph, read_manifest
 from graphconv.training import MakeBatches, TrainingState, single_torch_thread, train
-from graphconv.workflow import (
-    Job,
-    ModelRequest,
-    about_earlier,
-    about_kernels,
-    finish,
-    identity_of,
-    load_job,
-    resolve,
-    tell_if_finished,
-)
+from graphconv.training_job import Job, ModelRequest, identity_of, load_job, resolve
+from graphconv.workflow import about_earlier, about_kernels, finish, tell_if_finished
 
 # Rows of predictions that travel at a time.
 BLOCK_ROWS = 1 << 16
@@ -88,8 +80,16 @@ class ParallelRequest:
 
 
 @dataclass(frozen=True)
+class _Loaded:
+    """What the first process has read: the job, and its graph with validation nodes."""
+
+    job: Job
+    graph: Graph
+
+
+@dataclass(frozen=True)
 class _Lead:
-    """What only the first process has: the whole graph, and where the result goes."""
+    """What only the first process has: the whole graph's outline, and where the result goes."""
 
     job: Job
     file: TrainingFile
@@ -104,12 +104,19 @@ def train_in_parallel(request: ParallelRequest, screen: Screen) -> None:
         folder = processes.as_one(request.check)
         part = processes.as_one(lambda: open_part(folder, processes.rank, processes.count))
         _share_cores(request.wanted.kernels)
+        loaded: list[_Loaded] = []
+        sizes = processes.from_first(lambda: _load(request, folder, screen, loaded))
+        members = _deal_splits(part, processes, loaded[0].graph if loaded else None, sizes)
+        wanted, about_memory = processes.as_one(
+            lambda: _settle_batches(request.wanted, part, processes, members)
+        )
+        request = replace(request, wanted=wanted)
         lead: list[_Lead] = []
-        plan = processes.from_first(lambda: _prepare(request, screen, lead))
+        plan = processes.from_first(lambda: _prepare(request, loaded[0], about_memory, lead))
         if plan["is_finished"]:
             return
         started = time.perf_counter()
-        trainer = _Trainer(request, part, processes, plan, lead[0] if lead else None)
+        trainer = _Trainer(request, part, processes, members, plan, lead[0] if lead else None)
         state = trainer.train(screen)
         each = trainer.predict(screen)
         about = trainer.about_processes(state)
@@ -122,37 +129,81 @@ def _share_cores(kernels: str) -> None:
     from graphconv.kernels import select
 
     module = select(cast(KernelName, kernels))
-    n_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if hasattr(module, "set_threads"):
-        module.set_threads(max(1, module.get_threads() // n_here))
+        module.set_threads(max(1, module.get_threads() // n_processes_here()))
 
 
-def _prepare(request: ParallelRequest, screen: Screen, lead: list[_Lead]) -> dict[str, Any]:
-    """The first process's preparations: all that needs the whole graph."""
-    job = load_job(request.data, request.wanted, request.output, screen)
+def _load(
+    request: ParallelRequest, folder: Path, screen: Screen, loaded: list[_Loaded]
+) -> dict[str, int]:
+    """Read every node's label and id, in the first process; how many nodes each split has."""
+    outline = load_outline(folder, request.data)
+    job = load_job(request.data, request.wanted, request.output, screen, loaded=outline)
+    check_trainable(job.graph)
+    graph = hold_out(job.graph, VALIDATION_FRACTION, request.wanted.seed)
+    loaded.append(_Loaded(job, graph))
+    return {name: len(getattr(graph, f"{name}_index")) for name in _SPLITS}
+
+
+def _deal_splits(
+    part: GraphPart, processes: Processes, graph: Graph | None, sizes: dict[str, int]
+) -> dict[str, Members]:
+    """Every process gets its nodes of each split and their places in it, from the first."""
+    members = {}
+    for name in _SPLITS:
+        dealt = np.empty((0, 2), dtype=np.int64)  # node, place in the split
+        to_each = [0] * processes.count
+        if graph is not None:
+            assignment = _assignment(graph, processes.count)
+            index = getattr(graph, f"{name}_index")
+            owner = assignment[index]
+            order = np.argsort(owner, kind="stable")
+            dealt = np.stack([index[order], order], axis=1)
+            to_each = np.bincount(owner, minlength=processes.count).tolist()
+        from_each = processes.exchange_counts(to_each)
+        own = processes.exchange(torch.from_numpy(dealt), to_each, from_each).numpy()
+        nodes = np.searchsorted(part.nodes[: part.n_own], own[:, 0])
+        members[name] = Members(nodes, own[:, 1], sizes[name])
+    return members
+
+
+def _settle_batches(
+    wanted: ModelRequest, part: GraphPart, processes: Processes, members: dict[str, Members]
+) -> tuple[ModelRequest, str]:
+    """The request with mini-batches, if the full batch would not fit, and what to tell of it."""
+    settings = _settings(wanted, part.graph.name)
+    settled, note = settle_part_batches(
+        part, processes, members, settings, wanted.runs, auto=wanted.auto
+    )
+    return wanted.with_batches_of(settled, settings), note
+
+
+def _prepare(
+    request: ParallelRequest, loaded: _Loaded, about_memory: str, lead: list[_Lead]
+) -> dict[str, Any]:
+    """The first process's preparations: all that has to do with what is on disk already."""
+    job, graph = replace(loaded.job, wanted=request.wanted), loaded.graph
     file = TrainingFile(job.training_path, identity_of(job), request.checkpoint_seconds)
     # torchrun starts all processes again after one has died.
     resume = request.resume or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
     if resume and not file.path.exists() and tell_if_finished(job, file):
         return {"is_finished": True}
     state = file.read() if resume else None
-    check_trainable(job.graph)
-    graph = hold_out(job.graph, VALIDATION_FRACTION, request.wanted.seed)
-    weights = class_weights(graph, _settings(request, graph.name))
+    weights = class_weights(graph, _settings(request.wanted, graph.name))
     job.introduce()
-    screen.remark(about_kernels(request.wanted))
-    screen.remark(about_earlier(file, resume, state))
+    job.screen.remark(about_memory)
+    job.screen.remark(about_kernels(request.wanted))
+    job.screen.remark(about_earlier(file, resume, state))
     lead.append(_Lead(replace(job, graph=graph), file, state))
     return {
         "is_finished": False,
         "has_state": state is not None,
         "class_weight": None if weights is None else weights.tolist(),
-        "n_all": {name: len(getattr(graph, f"{name}_index")) for name in _SPLITS},
     }
 
 
-def _settings(request: ParallelRequest, graph_name: str) -> Settings:
-    return resolve_settings(*resolve(request.wanted, graph_name))
+def _settings(wanted: ModelRequest, graph_name: str) -> Settings:
+    return resolve_settings(*resolve(wanted, graph_name))
 
 
 class _Trainer:
@@ -163,6 +214,7 @@ class _Trainer:
         request: ParallelRequest,
         part: GraphPart,
         processes: Processes,
+        members: dict[str, Members],
         plan: dict[str, Any],
         lead: _Lead | None,
     ) -> None:
@@ -170,7 +222,7 @@ class _Trainer:
         self.part = part
         self.processes = processes
         self.lead = lead
-        self.settings = _settings(request, part.graph.name)
+        self.settings = _settings(request.wanted, part.graph.name)
         self.n_earlier = 0  # epochs before this process was started
         self.seconds = 0.0  # of training, without what comes before and after
         wanted = request.wanted
@@ -191,7 +243,7 @@ class _Trainer:
             self.settings,
             n_hops=self.model.n_hops,
             features=scaled_features(part.graph, self.scaler),
-            members=self._deal_splits(plan["n_all"]),
+            members=members,
             class_weight=None if weights is None else np.array(weights),
             seed=wanted.seed,
         )
@@ -202,26 +254,6 @@ class _Trainer:
             return FeatureScaler("none")
         kind = cast(Scaling, self.settings.scaling)
         return fit_stored_scaler(self.part.graph.features, kind, self.processes.combine)
-
-    def _deal_splits(self, n_all: dict[str, int]) -> dict[str, Members]:
-        """Every process gets its nodes of each split and their places in it, from the first."""
-        members = {}
-        for name in _SPLITS:
-            dealt = np.empty((0, 2), dtype=np.int64)  # node, place in the split
-            to_each = [0] * self.processes.count
-            if self.lead is not None:
-                graph = self.lead.job.graph
-                assignment = _assignment(graph, self.processes.count)
-                index = getattr(graph, f"{name}_index")
-                owner = assignment[index]
-                order = np.argsort(owner, kind="stable")
-                dealt = np.stack([index[order], order], axis=1)
-                to_each = np.bincount(owner, minlength=self.processes.count).tolist()
-            from_each = self.processes.exchange_counts(to_each)
-            own = self.processes.exchange(torch.from_numpy(dealt), to_each, from_each).numpy()
-            nodes = np.searchsorted(self.part.nodes[: self.part.n_own], own[:, 0])
-            members[name] = Members(nodes, own[:, 1], n_all[name])
-        return members
 
     def train(self, screen: Screen) -> TrainingState:
         batches: list[LabelledBatch] | MakeBatches
@@ -301,26 +333,8 @@ class _Trainer:
     def about_processes(self, state: TrainingState) -> list[dict[str, int]]:
         """Memory and bytes of every process."""
         n_epochs = max(1, len(state.epochs) - self.n_earlier)
-        sent, made = self.processes.sent, self.batches.sent_making
-        messages = [self.processes.messages[what] for what in ("train", "validation", "gradients")]
-        widths = [layer.weight[0, 0].numel() for layer in self.model.layers]  # type: ignore[index]  # nn.ModuleList has no types
-        # Forward the rows that others need, backward the gradients of the rows that it needed.
-        n_rows = len(self.part.lent) + self.part.summary.n_halo
-        figures = {
-            "peak_memory": peak_memory(),
-            "n_nodes": self.part.n_own,
-            "n_halo": self.part.summary.n_halo,
-            "n_entries": self.part.summary.n_entries,
-            "cut_demands": 4 * n_rows * sum(widths) * self.model.propagation.n_hops,
-            "sent_training": sent["train"] // n_epochs,
-            "sent_validation": sent["validation"] // n_epochs,
-            "sent_gradients": sent["gradients"] // n_epochs,
-            "sent_batches": made // n_epochs,
-            "messages": sum(messages) // n_epochs,
-            "epoch_microseconds": int(1e6 * self.seconds / n_epochs),
-        }
-        table = self.processes.table(list(figures.values()))
-        return [dict(zip(figures, map(int, row), strict=True)) for row in table.tolist()]
+        made = self.batches.sent_making
+        return process_figures(self.part, self.processes, self.model, made, n_epochs, self.seconds)
 
 
 class _PartHalo:
@@ -368,25 +382,5 @@ def _finish(
     )
     if lead.job.wanted.calibrate:
         fitted = calibrated(fitted, each)
-    _show(about, screen)
+    show_figures(about, screen)
     finish(lead.job, lead.file, fitted, each, started, {"processes": about})
-
-
-def _show(about: list[dict[str, int]], screen: Screen) -> None:
-    shown: dict[str, Callable[[dict[str, int]], str]] = {
-        "peak memory": lambda row: in_units(row["peak_memory"]),
-        "halo rows": lambda row: f"{row['n_halo']:,}",
-        "sent for them": lambda row: _kilobytes(row["sent_training"]),
-        "cut demands": lambda row: _kilobytes(row["cut_demands"]),
-        "validation": lambda row: _kilobytes(row["sent_validation"]),
-        "gradients": lambda row: _kilobytes(row["sent_gradients"]),
-        "making batches": lambda row: _kilobytes(row["sent_batches"]),
-    }
-    rows = [[str(rank), *(show(row) for show in shown.values())] for rank, row in enumerate(about)]
-    plural = "" if len(about) == 1 else "es"
-    title = f"{len(about)} process{plural}, kB that each sends in an epoch"
-    screen.table(title, ["rank", *shown], rows)
-
-
-def _kilobytes(n_bytes: int) -> str:
-    return f"{n_bytes / 1000:,.1f}"

@@ -7,6 +7,7 @@ import glob
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -37,7 +38,7 @@ def replacing_file(path: Path) -> Iterator[Path]:
     """
     path = _place_for(path)
     remove_leftovers(path)
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    temporary = path.with_name(f".{path.stem}.{_process(os.getpid())}{path.suffix}")
     try:
         with _naming(path):
             yield temporary
@@ -52,8 +53,8 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     """The same for a folder: what is written into the temporary one appears at once, or never."""
     path = _place_for(path)
     remove_leftovers(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    old = path.with_name(f".{path.name}.{os.getpid()}.old")
+    temporary = path.with_name(f".{path.name}.{_process(os.getpid())}.new")
+    old = path.with_name(f".{path.name}.{_process(os.getpid())}.old")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         with _naming(path):
@@ -146,8 +147,8 @@ def remove_leftovers(path: Path) -> None:
         if end == ".old" and not path.exists():
             continue  # killed just when the new folder was to take its place: all there is
         for other in path.parent.glob(f".{glob.escape(start)}.*{glob.escape(end)}"):
-            number = other.name.removeprefix(f".{start}.").removesuffix(end)
-            if not number.isdecimal() or _is_running(int(number)):
+            owner = other.name.removeprefix(f".{start}.").removesuffix(end)
+            if not re.fullmatch(r"\d+(-\d+)?", owner) or _is_running(owner):
                 continue
             if other.is_dir():
                 shutil.rmtree(other, ignore_errors=True)
@@ -155,16 +156,30 @@ def remove_leftovers(path: Path) -> None:
                 other.unlink(missing_ok=True)
 
 
-def _is_running(process: int) -> bool:
+def _process(number: int) -> str:
+    """A process: its number and, where the system tells, when it began; numbers are used again."""
+    try:
+        stat = Path(f"/proc/{number}/stat").read_text()
+    except OSError:
+        return str(number)
+    # Its name, in brackets, may hold anything; the 20th field after it counts from the boot.
+    return f"{number}-{stat.rpartition(')')[2].split()[19]}"
+
+
+def _is_running(owner: str) -> bool:
+    """Whether a process that `_process` has named is still there."""
     if os.name != "posix":  # elsewhere there is no way to ask without disturbing it
         return True
+    number = int(owner.partition("-")[0])
     try:
-        os.kill(process, 0)
+        os.kill(number, 0)
     except ProcessLookupError:
         return False
     except OSError:  # somebody else's, so there is one
         pass
-    return True
+    now = _process(number)
+    # Without a beginning of both, the number must do.
+    return now == owner or "-" not in now or "-" not in owner
 
 
 @contextmanager

@@ -186,7 +186,7 @@ class Graph:
     def n_nodes(self) -> int:
         return int(self.adjacency.shape[0])
 
-    @property
+    @cached_property
     def n_edges(self) -> int:
         """Number of edges: pairs of nodes where undirected, a self-loop counting once."""
         if self.directed:
@@ -267,6 +267,8 @@ class Graph:
             for part in parts:
                 _update_digest(digest, part)
         digest.update(repr((self.class_names, self.node_ids.tolist())).encode())
+        if self.n_entities < self.n_nodes:  # most graphs have no relations: theirs stays as it was
+            digest.update(f"n_entities={self.n_entities}".encode())
         return digest.hexdigest()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Graph:

@@ -120,6 +120,7 @@ def _open(folder: Path, manifest: dict[str, Any]) -> GraphPart:
     values = {
         "name": manifest["name"],
         "directed": manifest["directed"],
+        "n_entities": n_local,
         "adjacency": csr_of_arrays("adjacency", arrays, (n_local, n_local)),
         "features": features,
         "labels": labels,

@@ -20,6 +20,7 @@ from graphconv.predictions import (
     write_table,
     write_table_blocks,
 )
+from graphconv.summary import about_isolated
 
 PICTURE_SUFFIXES = (".png", ".svg")
 
@@ -201,4 +202,5 @@ def load_with_data(
     loaded = load_data(request, screen, **more)
     if known.folder is not None and known.folder == loaded.graph.folder:
         return saved, known, ()
-    return saved, align_to(loaded.graph, known), loaded.notes
+    graph = align_to(loaded.graph, known)
+    return saved, graph, (*loaded.notes, about_isolated(graph))

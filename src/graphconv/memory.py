@@ -13,13 +13,21 @@ _NO_LIMIT = 1 << 60
 def available_memory() -> int:
     """Bytes that this process can still take, by the machine and by its control group.
 
+    Processes that torchrun has started on one machine get equal shares of what it has.
+
     Examples
     --------
     >>> from graphconv.memory import available_memory
     >>> available_memory() > 0
     True
     """
-    return max(0, min(_free_on_machine(), _left_in_group(Path("/sys/fs/cgroup"))))
+    free = max(0, min(_free_on_machine(), _left_in_group(Path("/sys/fs/cgroup"))))
+    return free // n_processes_here()
+
+
+def n_processes_here() -> int:
+    """How many processes of one training share this machine: as many as torchrun has started."""
+    return max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
 def parse_bytes(text: str) -> int:

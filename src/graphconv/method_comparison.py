@@ -202,8 +202,9 @@ def rank_methods(
                 tuple(accuracies[name].tolist()),
                 seconds[name],
                 lead,
-                lead - half,
-                lead + half,
+                # Accuracies differ by 100 points at most, however wide few splits make it.
+                float(np.clip(lead - half, -100, 100)),
+                float(np.clip(lead + half, -100, 100)),
             )
         )
     return tuple(results)

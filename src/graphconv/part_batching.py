@@ -187,7 +187,7 @@ def _reach(
             )
             wanted = np.unique(sample.columns[sample.columns >= part.n_own])
         found.append(sample)
-        links.append(_ask(part, processes, wanted.astype(np.int64)))
+        links.append(ask(part, processes, wanted.astype(np.int64)))
         reached = np.concatenate([sample.columns[sample.columns < part.n_own], links[-1].lent])
         ring = np.unique(reached[of_node[reached] < 0]).astype(np.int64)
         of_node[ring] = np.arange(len(rows), len(rows) + len(ring), dtype=np.int32)
@@ -198,7 +198,7 @@ def _reach(
     return rows, n_within, found, links
 
 
-def _ask(part: GraphPart, processes: Processes, wanted: IntArray) -> Link:
+def ask(part: GraphPart, processes: Processes, wanted: IntArray) -> Link:
     """Tell the others which rows of theirs this process needs, and learn which of its they do."""
     place = wanted - part.n_own
     bounds = np.searchsorted(place, part.halo_bounds)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol, cast
 
-import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor

@@ -24,11 +24,13 @@ import scipy.sparse as sp
 
 from graphconv.files import json_text, replacing_folder
 from graphconv.graph import Graph
+from graphconv.stored_ids import StoredIds
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 Array = npt.NDArray[Any]
 _SPLIT_NAMES = ("train", "validation", "test")
+_KNOWN_SIZES = ("n_edges", "n_self_loops", "n_isolated", "is_weighted")
 # Bytes read or hashed at a time.
 BLOCK_BYTES = 1 << 24
 
@@ -121,46 +123,6 @@ def write_matrix(
     }
 
 
-class StoredIds:
-    """Names of nodes in an Arrow file, looked up when they are asked for.
-
-    Stands where `Graph.node_ids` is an array: it has a length, can be indexed by slices and arrays
-    of positions, which gives arrays of text, and has `tolist`.
-    """
-
-    dtype = np.dtype(object)
-    ndim = 1
-
-    def __init__(self, path: Path, n_nodes: int) -> None:
-        import pyarrow as pa
-
-        self.path = path
-        with pa.memory_map(str(path)) as source:
-            self._column = pa.ipc.open_file(source).read_all().column(0)
-        if len(self._column) != n_nodes:
-            raise ValueError(f"{path} must hold {n_nodes:,} ids, got {len(self._column):,}")
-
-    def __len__(self) -> int:
-        return len(self._column)
-
-    def __getitem__(self, position: Any) -> Any:
-        if isinstance(position, slice):
-            start, stop, step = position.indices(len(self))
-            if step == 1:
-                piece = self._column.slice(start, max(0, stop - start))
-                return piece.to_numpy()
-            position = np.arange(start, stop, step)
-        if np.ndim(position) == 0:
-            return self._column[int(position)].as_py()
-        return self._column.take(np.asarray(position)).to_numpy()
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return cast(Array, self._column.to_numpy())
-
-    def tolist(self) -> list[str]:
-        return cast(list[str], self._column.to_pylist())
-
-
 def is_stored_graph(path: str | Path) -> bool:
     """Whether a path is a folder that `graphconv ingest` wrote."""
     return (Path(path) / MANIFEST).is_file()
@@ -208,12 +170,15 @@ def open_graph(folder: str | Path) -> Graph:
     >>> open_graph(folder / "graph").n_nodes
     50
     """
-    folder = Path(folder).resolve()
-    manifest = read_manifest(folder)
-    try:
-        return _open(folder, manifest)
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{folder / MANIFEST} must be complete, but lacks {error}") from error
+    return _open(Path(folder).resolve())
+
+
+def open_outline(folder: str | Path) -> Graph:
+    """Ids, labels and splits of a stored graph, where its edges and features may be elsewhere.
+
+    Numbers of edges and features are those of the graph, but both matrices are empty.
+    """
+    return _open(Path(folder).resolve(), with_matrices=False)
 
 
 def store_graph(graph: Graph, folder: str | Path) -> None:
@@ -261,6 +226,7 @@ def store_graph(graph: Graph, folder: str | Path) -> None:
             "name": graph.name,
             "directed": graph.directed,
             "n_nodes": graph.n_nodes,
+            "n_entities": graph.n_entities,
             "n_edges": graph.n_edges,
             "n_entries": int(graph.adjacency.nnz),
             "n_self_loops": graph.n_self_loops,
@@ -289,40 +255,56 @@ def _write_ids(path: Path, ids: Any) -> dict[str, str]:
     return {"file": path.name, "blake2b": file_checksum(path)}
 
 
-def _open(folder: Path, manifest: dict[str, Any]) -> Graph:
+def _open(folder: Path, *, with_matrices: bool = True) -> Graph:
+    manifest = read_manifest(folder)
+    try:
+        return _graph_of(folder, manifest, with_matrices)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{folder / MANIFEST} must be complete, but lacks {error}") from error
+
+
+def _graph_of(folder: Path, manifest: dict[str, Any], with_matrices: bool) -> Graph:
     if sys.byteorder != "little":
         raise ValueError("stored graphs are little-endian, this machine is not")
     specs = {k: StoredArray.from_json(v) for k, v in manifest["arrays"].items()}
-    arrays = {name: spec.open(folder) for name, spec in specs.items()}
+    arrays = {
+        name: spec.open(folder)
+        for name, spec in specs.items()
+        if with_matrices or name.partition(".")[0] not in ("adjacency", "features", "degree")
+    }
     n_nodes = manifest["n_nodes"]
-    adjacency = csr_of_arrays("adjacency", arrays, (n_nodes, n_nodes))
+    names = manifest["feature_names"]
+    known = {"_folder": folder, "_content_digest": manifest["digest"]}
     features: Any = arrays.get("features")
-    if "features.indptr" in arrays:
-        features = csr_of_arrays("features", arrays, (n_nodes, len(manifest["feature_names"])))
+    if with_matrices:
+        adjacency = csr_of_arrays("adjacency", arrays, (n_nodes, n_nodes))
+        if "features.indptr" in arrays:
+            features = csr_of_arrays("features", arrays, (n_nodes, len(names)))
+        known["degree"] = arrays["degree"]
+    else:
+        adjacency = sp.csr_array((n_nodes, n_nodes), dtype=np.float32)
+        if names is not None:
+            features = sp.csr_array((n_nodes, len(names)), dtype=np.float32)
     ids: Any = arrays.get("ids")
     if ids is None:
         ids = StoredIds(folder / manifest["ids_file"]["file"], n_nodes)
     fields = {
         "name": manifest["name"],
         "directed": manifest["directed"],
-        "n_entities": n_nodes,
+        # Folders of graphconv ingest hold no relations.
+        "n_entities": manifest.get("n_entities", n_nodes),
         "adjacency": adjacency,
         "features": features,
         "labels": arrays["labels"].astype(np.int64),
         "class_names": tuple(manifest["class_names"]),
         "node_ids": ids,
-        "feature_names": tuple(manifest["feature_names"]) if features is not None else None,
+        "feature_names": tuple(names) if features is not None else None,
         **{
             f"{name}_index": np.asarray(arrays[f"{name}_index"]) if manifest["has_split"] else None
             for name in _SPLIT_NAMES
         },
     }
-    known = {
-        "_folder": folder,
-        "_content_digest": manifest["digest"],
-        "degree": arrays["degree"],
-        **{name: manifest[name] for name in ("n_self_loops", "n_isolated", "is_weighted")},
-    }
+    known |= {name: manifest[name] for name in _KNOWN_SIZES}
     return Graph.trusted(fields, known)
 
 

@@ -42,6 +42,13 @@ def describe(graph: Graph) -> list[str]:
     return [f"{graph.name}: {', '.join(parts)}", f"labels: {', '.join(used)}{end}"]
 
 
+def about_isolated(graph: Graph) -> str:
+    """A remark on nodes without neighbours, for who does not `describe` the graph; or nothing."""
+    if not graph.n_isolated or not graph.adjacency.nnz:  # readers remark on a graph without edges
+        return ""
+    return f"{count(graph.n_isolated, 'node')} without an edge to another node"
+
+
 def measure(graph: Graph, each: FloatMatrix, paper: float | None) -> dict[str, Any]:
     """Accuracies on the three splits.
 

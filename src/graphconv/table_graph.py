@@ -120,8 +120,6 @@ def build_graph(
         raise ValueError(f"{edges.name}: {error}") from None
     if not graph.adjacency.nnz:
         notes.append("no edges: the graph is empty, the model works as a multi-layer perceptron")
-    elif nodes is not None and graph.n_isolated:
-        notes.append(f"{count(graph.n_isolated, 'node')} without an edge to another node")
     return LoadedGraph(graph, encoding, tuple(notes))
 
 

@@ -42,7 +42,9 @@ def random_graph(n_nodes: int, seed: int = 0) -> Graph:
     exist, all pairs are joined. Every node has the dummy label 1 and is a training node.
     """
     source, target = _random_pairs(n_nodes, np.random.default_rng(seed))
-    both = (np.concatenate([source, target]), np.concatenate([target, source]))
+    # scipy keeps the width of what it is given, and widens it where there are more entries.
+    ends = source.astype(np.int32), target.astype(np.int32)
+    both = np.concatenate(ends), np.concatenate(ends[::-1])
     values = np.ones(len(both[0]), dtype=np.float32)
     name = f"random:{n_nodes}" if seed == 0 else f"random:{n_nodes}:{seed}"
     return Graph(

@@ -102,7 +102,8 @@ def _confusion(findings: Findings) -> go.Figure | None:
 
 
 def _confidence(findings: Findings) -> go.Figure:
-    confidence = 100 * np.asarray(findings.predictions.confidence, dtype=float)
+    entities = slice(findings.graph.n_entities)
+    confidence = 100 * np.asarray(findings.predictions.confidence[entities], dtype=float)
     edges = np.linspace(0, 100, 21)
     counts, _ = np.histogram(confidence, edges)
     figure = _figure("confidence (%)", "nodes", bargap=0.05, showlegend=False)

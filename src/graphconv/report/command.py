@@ -25,7 +25,7 @@ def run_report(folder: Path, output: Path | None, screen: Screen) -> None:
     check_writable(path)
     write_report_file(saved, path, screen)
     screen.note(f"report written to {path}")
-    results = {"n_nodes": saved.fitted.graph.n_nodes, "bytes": path.stat().st_size}
+    results = {"n_nodes": saved.fitted.graph.n_entities, "bytes": path.stat().st_size}
     screen.result({**results, "output": str(path)})
 
 

@@ -218,7 +218,7 @@ class Findings:
                     name,
                     int(has[graph.train_index, number].sum()),
                     int(has[:, number].sum()),
-                    int(found[:, number].sum()),
+                    int(found[: graph.n_entities, number].sum()),
                     int(n_true[number]),
                     precision,
                     recall,

@@ -112,7 +112,7 @@ def _fill(findings: Findings, fitted: FittedGCN, on_progress: OnProgress) -> str
         "tiles": sections.tiles(findings),
         "summary": sections.paragraphs(words.summary(findings)),
         "warnings": sections.warnings(words.warnings(findings)),
-        "count": escape(count(graph.n_nodes, "node")),
+        "count": escape(count(graph.n_entities, "node")),
         "map-text": escape(_map_text(graph, places)),
         "unsure": sections.unsure(findings),
         "good": sections.good(findings),
@@ -153,12 +153,13 @@ def _subtitle(graph: Graph) -> str:
 
 
 def _map_places(fitted: FittedGCN, on_progress: OnProgress) -> Array:
-    """Where each node lies on the map."""
+    """Where each node lies on the map; relations have no place there."""
     if fitted.settings.hidden:
         rows: Array = fitted.embedding()
     else:  # a model of one layer has no hidden activations; its outputs are all there is
         shares = fitted.probabilities()
         rows = np.log(np.maximum(shares, 1e-9)).reshape(len(shares), -1)
+    rows = rows[: fitted.graph.n_entities]
     stage = f"laying out the map of {count(len(rows), 'node')}"
     return embedding_map(rows, on_step=lambda done, total: on_progress(stage, done, total))
 
@@ -171,29 +172,35 @@ def _map_text(graph: Graph, places: Array) -> str:
     )
     if len(places) > MAX_MAP_NODES:
         text += (
-            f" A random sample of {MAX_MAP_NODES:,} of the {graph.n_nodes:,} nodes is shown; a "
+            f" A random sample of {MAX_MAP_NODES:,} of the {graph.n_entities:,} nodes is shown; a "
             "node that you search for is marked, sampled or not."
         )
     return text
 
 
 def _node_data(findings: Findings, places: Array) -> dict[str, Any]:
-    """What the page knows of each node, a column for each thing, packed."""
+    """What the page knows of each node, a column for each thing, packed.
+
+    Nodes that stand for relations are left out: they come last, and nobody looks for their label.
+    """
     graph, predictions = findings.graph, findings.predictions
-    shares = np.asarray(findings.probabilities, dtype=np.float64)
+    entities = slice(graph.n_entities)
+    shares = np.asarray(findings.probabilities[entities], dtype=np.float64)
     n_top = min(_N_TOP, graph.n_classes)
     top = np.argsort(-shares, axis=1, kind="stable")[:, :n_top]
     names, label, truth = _label_texts(findings)
+    choice = findings.first_choice[entities]
+    confidence = predictions.confidence[entities]
     split = {"": 0, "train": 1, "validation": 2, "test": 3}
     limit = max(float(np.abs(places).max(initial=0)), 1e-9)
     x, y = (np.round(places[:, axis] / limit * 32_000) for axis in range(2))
     shown = None
-    if graph.n_nodes > MAX_MAP_NODES:
+    if graph.n_entities > MAX_MAP_NODES:
         rng = np.random.default_rng(0)
-        shown = np.sort(rng.choice(graph.n_nodes, MAX_MAP_NODES, replace=False))
+        shown = np.sort(rng.choice(graph.n_entities, MAX_MAP_NODES, replace=False))
     looks = [
         {"class": int(number), **class_marks(graph.n_classes)[number]._asdict()}
-        for number in shown_classes(findings.first_choice, graph.n_classes)
+        for number in shown_classes(choice, graph.n_classes)
     ]
     return {
         "classes": findings.class_names,
@@ -204,14 +211,16 @@ def _node_data(findings: Findings, places: Array) -> dict[str, Any]:
         "nTop": n_top,
         "shown": None if shown is None else _packed(shown, np.uint32),
         "nodes": {
-            "ids": [str(node) for node in graph.node_ids.tolist()],
-            "label": _packed(label, np.uint32),
-            "truth": _packed(truth, np.uint32),
-            "choice": _packed(findings.first_choice, np.uint16),
+            "ids": [str(node) for node in graph.node_ids[entities].tolist()],
+            "label": _packed(label[entities], np.uint32),
+            "truth": _packed(truth[entities], np.uint32),
+            "choice": _packed(choice, np.uint16),
             # Rounded down, so that what is not certain never looks it.
-            "confidence": _packed(np.floor(10_000 * predictions.confidence + 1e-3), np.uint16),
-            "split": _packed([split[name] for name in predictions.split.tolist()], np.uint8),
-            "links": _packed(links(graph), np.uint32),
+            "confidence": _packed(np.floor(10_000 * confidence + 1e-3), np.uint16),
+            "split": _packed(
+                [split[name] for name in predictions.split[entities].tolist()], np.uint8
+            ),
+            "links": _packed(links(graph)[entities], np.uint32),
             "top": _packed(top, np.uint16),
             "topShare": _packed(
                 np.floor(10_000 * np.take_along_axis(shares, top, axis=1) + 1e-3), np.uint16
@@ -245,7 +254,10 @@ def _label_texts(findings: Findings) -> tuple[list[str], Array, Array]:
 
 
 def _graph_data(graph: Graph, on_progress: OnProgress) -> dict[str, Any] | None:
-    """Places and edges of a graph that is small enough to be drawn."""
+    """Places and edges of a graph that is small enough to be drawn.
+
+    Relations have places, or a knowledge graph would have no edges; the page puts no mark there.
+    """
     if graph.n_nodes > MAX_GRAPH_NODES:
         return None
     stage = f"drawing the graph of {count(graph.n_nodes, 'node')}"
@@ -275,6 +287,8 @@ def _graph_text(graph: Graph) -> str:
     text = (
         f"{count(graph.n_nodes, 'node')} and {count(graph.n_edges, 'edge')}; linked nodes attract."
     )
+    if graph.n_entities < graph.n_nodes:
+        text += " Where lines meet without a mark is a relation."
     if graph.n_nodes <= MAX_GRAPH_NODES and graph.n_edges > MAX_DRAWN_EDGES:
         text += f" A random sample of {MAX_DRAWN_EDGES:,} edges is drawn."
     return text

@@ -68,7 +68,7 @@ def tiles(findings: Findings) -> str:
 def unsure(findings: Findings) -> str:
     """The nodes to look at: least certain ones, and labels that the model contradicts."""
     nodes = findings.least_certain()
-    has_unlabelled = not findings.graph.is_labelled.all()
+    has_unlabelled = not findings.graph.is_labelled[: findings.graph.n_entities].all()
     whom = "nodes without a label" if has_unlabelled else "nodes outside training"
     text = (
         f"Of all {whom}, the model is least sure of these. Labelling some of them yourself and "
