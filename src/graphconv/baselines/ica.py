@@ -114,22 +114,36 @@ class ICAClassifier(TransductiveClassifier):
     def _relabel(
         self, features: Any, links: sp.csr_array, labels: IntArray, fixed: IntArray
     ) -> FloatMatrix:
-        n_features = features.shape[1]
-        weight, intercept = self.relational_.weight, self.relational_.intercept
-        own = np.asarray(features @ weight[:n_features]) + intercept  # (n_nodes, n_classes)
-        votes = weight[n_features:]  # (n_classes, n_classes)
+        n_features, n_classes = features.shape[1], len(self.relational_.intercept)
+        # Classes without a training node are never chosen; NELL has as many of them as of others.
+        present = np.flatnonzero(np.isfinite(self.relational_.intercept))
+        weight = self.relational_.weight[:, present]
+        own = np.asarray(features @ weight[:n_features]) + self.relational_.intercept[present]
+        votes = weight[n_features:]  # (n_classes, n_present)
         free = np.setdiff1d(np.arange(len(labels)), fixed)
         rng = np.random.default_rng(self.seed_)
+        # Where no neighbour changed since a node was last looked at, it would get the same again.
+        is_stale = np.ones(len(labels), dtype=bool)
+        is_stale[fixed] = False
         for _ in range(self.n_iterations):
+            if not is_stale.any():
+                break
             rank = np.full(len(labels), -1)
             rank[rng.permutation(free)] = np.arange(len(free))
-            for nodes in independent_runs(links, rank):
-                counts = _aggregate(links[nodes], labels, len(votes))
-                labels[nodes] = (own[nodes] + counts @ votes).argmax(axis=1)
-        counts = _aggregate(links, labels, len(votes))
-        probabilities = softmax(own + counts @ votes, axis=1)
-        probabilities[fixed] = np.eye(len(votes))[labels[fixed]]
-        return cast(FloatMatrix, probabilities)
+            for run in independent_runs(links, rank):
+                nodes = run[is_stale[run]]
+                counts = _aggregate(links[nodes], labels, n_classes)
+                found = present[(own[nodes] + counts @ votes).argmax(axis=1)]
+                changed = nodes[found != labels[nodes]]
+                labels[nodes] = found
+                is_stale[nodes] = False
+                is_stale[links[changed].indices] = True
+                is_stale[fixed] = False
+        counts = _aggregate(links, labels, n_classes)
+        probabilities = np.zeros((len(labels), n_classes))
+        probabilities[:, present] = softmax(own + counts @ votes, axis=1)
+        probabilities[fixed] = np.eye(n_classes)[labels[fixed]]
+        return probabilities
 
 
 def independent_runs(links: sp.csr_array, rank: npt.NDArray[np.int64]) -> list[IntArray]:
