@@ -14,7 +14,7 @@ from graphconv.baselines.ica import independent_runs
 from graphconv.baselines.logistic import fit_logistic
 from graphconv.baselines.planetoid_network import PlanetoidNetwork
 from graphconv.baselines.selection import BestOnValidation
-from graphconv.baselines.semi_embedding import draw_pairs
+from graphconv.baselines.semi_embedding import PairDraw
 from graphconv.baselines.settings import CHOSEN, chosen_settings
 from graphconv.baselines.transductive import links_of
 from graphconv.baselines.walks import context_pairs, random_walks
@@ -295,7 +295,7 @@ def test_mlp_does_not_look_at_edges():
 class TestSemiEmbedding:
     def test_pairs(self):
         links = random_graph().adjacency
-        left, right, others = draw_pairs(links, 200, np.random.default_rng(0))
+        left, right, others = PairDraw(links).draw(200, np.random.default_rng(0))
         dense = links.toarray()
         assert (dense[left, right] > 0).all()
         assert (dense[left, others] == 0).all()
@@ -303,7 +303,7 @@ class TestSemiEmbedding:
 
     def test_pairs_where_all_are_neighbours(self):
         full = sp.csr_array(np.ones((3, 3)) - np.eye(3))
-        assert len(draw_pairs(full, 10, np.random.default_rng(0))[2]) == 10
+        assert len(PairDraw(full).draw(10, np.random.default_rng(0))[2]) == 10
 
     @pytest.mark.parametrize("layer", ["hidden", "output"])
     def test_neighbours_come_together(self, layer):

@@ -6,7 +6,7 @@ aggregated labels of neighbours relabels the unlabelled ones, one after the othe
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
