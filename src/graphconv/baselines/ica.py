@@ -19,6 +19,7 @@ from graphconv.baselines.transductive import (
     TransductiveClassifier,
     check_same_width,
     feature_matrix,
+    in_all_classes,
     links_of,
 )
 from graphconv.graph import Graph, IntArray
@@ -116,10 +117,11 @@ class ICAClassifier(TransductiveClassifier):
     ) -> FloatMatrix:
         n_features, n_classes = features.shape[1], len(self.relational_.intercept)
         # Classes without a training node are never chosen; NELL has as many of them as of others.
-        present = np.flatnonzero(np.isfinite(self.relational_.intercept))
-        weight = self.relational_.weight[:, present]
-        own = np.asarray(features @ weight[:n_features]) + self.relational_.intercept[present]
-        votes = weight[n_features:]  # (n_classes, n_present)
+        classes = np.flatnonzero(np.isfinite(self.relational_.intercept))
+        weight = self.relational_.weight[:, classes]
+        intercept = self.relational_.intercept[classes]
+        own = np.asarray(features @ weight[:n_features]) + intercept  # (n_nodes, n_known)
+        votes = weight[n_features:]  # (n_classes, n_known)
         free = np.setdiff1d(np.arange(len(labels)), fixed)
         rng = np.random.default_rng(self.seed_)
         # Where no neighbour changed since a node was last looked at, it would get the same again.
@@ -133,15 +135,15 @@ class ICAClassifier(TransductiveClassifier):
             for run in independent_runs(links, rank):
                 nodes = run[is_stale[run]]
                 counts = _aggregate(links[nodes], labels, n_classes)
-                found = present[(own[nodes] + counts @ votes).argmax(axis=1)]
+                found = classes[(own[nodes] + counts @ votes).argmax(axis=1)]
                 changed = nodes[found != labels[nodes]]
                 labels[nodes] = found
                 is_stale[nodes] = False
                 is_stale[links[changed].indices] = True
                 is_stale[fixed] = False
         counts = _aggregate(links, labels, n_classes)
-        probabilities = np.zeros((len(labels), n_classes))
-        probabilities[:, present] = softmax(own + counts @ votes, axis=1)
+        shares = softmax(own + counts @ votes, axis=1)
+        probabilities = in_all_classes(shares, classes, n_classes)
         probabilities[fixed] = np.eye(n_classes)[labels[fixed]]
         return probabilities
 
