@@ -83,34 +83,23 @@ NELL_QUESTIONS: dict[str, list[list[Answer]]] = {
         ),
         [{}, *grid(n_walks=[2], walk_length=[20]), *grid(n_walks=[8], walk_length=[5])],
         grid(window=[5, 3]),
-        grid(n_negatives=[1, 2]),
-        grid(C=[10.0, 100.0, 1000.0]),
     ],
     "ica": [grid(aggregation=["proportion", "count"], C=[1.0, 10.0, 100.0])],
     "planetoid-t": [
         [
-            {"n_label_pairs": 0, "n_graph_steps": 300, **walks}
+            {"n_label_pairs": 0, **walks}
             for walks in (
-                {"n_starts": 1000},
-                {"n_starts": 1000, "window": 3},
-                {"n_starts": 1000, "walk_length": 4, "window": 4},
                 {"n_starts": 2000, "walk_length": 3, "window": 3},
+                {"n_starts": 1000, "walk_length": 4, "window": 4, "n_graph_steps": 300},
+                {"n_starts": 500, "window": 3, "n_graph_steps": 300},
             )
         ],
-        grid(weight_decay=[5e-4, 2e-3]),
-        grid(dropout=[0.5, 0.8]),
     ],
     "planetoid-i": [
         [
             {"n_label_pairs": 0, **walks}
-            for walks in (
-                {},
-                {"n_starts": 1000, "walk_length": 4, "window": 4},
-                {"n_starts": 1000, "walk_length": 4, "window": 4, "n_graph_steps": 400},
-            )
+            for walks in ({}, {"n_starts": 500, "walk_length": 4, "window": 4})
         ],
-        grid(weight_decay=[5e-4, 2e-3]),
-        grid(dropout=[0.5, 0.8]),
     ],
     "sgc": [grid(C=[1.0, 10.0, 100.0, 1000.0])],
 }
