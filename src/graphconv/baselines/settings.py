@@ -4,9 +4,9 @@ Citeseer, Cora and Pubmed: by validation accuracy in scripts/tune_baselines.py, 
 labels of test nodes. The wider search for ICA (scaling, small C) was begun because its first
 choice fell short of the paper on Citeseer's test nodes; its answers are again by validation.
 
-NELL: by validation accuracy in a few runs by hand, which showed test accuracy as well; for
-semi-embedding more settings were tried because of it. The script's questions for NELL were written
-down afterwards and have not been run as a whole.
+NELL: semi-embedding, DeepWalk, ICA and both Planetoids by the same script, with its questions for
+NELL; DeepWalk's are among quick settings, docs/log.md has slower ones that did better. The others
+by validation accuracy in a few runs by hand, which showed test accuracy as well.
 
 What is not listed has the estimator's default.
 """
