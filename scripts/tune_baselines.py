@@ -68,19 +68,44 @@ NELL_QUESTIONS: dict[str, list[list[Answer]]] = {
     "label-propagation": [grid(n_steps=[None, 20, 5])],
     "manifold": [grid(tol=[1e-4], smoothness=[0.01, 0.1, 1.0], weight_decay=[1e-3])],
     "semi-embedding": [
-        grid(dropout=[0.1], weight_decay=[1e-5], n_pairs=[5000], max_epochs=[500]),
-        [{"layer": "hidden", "margin": 4.0}, {"smoothness": 10.0, "margin": 4.0}],
-        grid(patience=[500], learning_rate=[0.01, 0.02]),
+        grid(layer=["hidden"], dropout=[0.1], weight_decay=[3e-4, 1e-3, 2e-3]),
+        grid(layer=["hidden", "output"], smoothness=[1.0, 3.0, 10.0]),
+        grid(margin=[1.0, 4.0]),
+        grid(dropout=[0.1, 0.5]),
     ],
     "deepwalk": [
-        grid(n_walks=[5], walk_length=[20], window=[5], C=[0.1, 1.0, 10.0, 100.0, 1000.0])
+        grid(
+            n_walks=[4],
+            walk_length=[10],
+            n_negatives=[1],
+            C=[100.0],
+            learning_rate=[0.025, 0.1, 0.2],
+        ),
+        [{}, *grid(n_walks=[2], walk_length=[20]), *grid(n_walks=[8], walk_length=[5])],
+        grid(window=[5, 3]),
     ],
     "ica": [grid(aggregation=["proportion", "count"], C=[1.0, 10.0, 100.0])],
-    "planetoid-t": [grid(n_label_pairs=[0], n_starts=[1000], n_graph_steps=[300], window=[10, 3])],
+    "planetoid-t": [
+        [
+            {"n_label_pairs": 0, **walks}
+            for walks in (
+                {"n_starts": 2000, "walk_length": 3, "window": 3},
+                {"n_starts": 1000, "walk_length": 4, "window": 4, "n_graph_steps": 300},
+                {"n_starts": 500, "window": 3, "n_graph_steps": 300},
+            )
+        ],
+    ],
+    "planetoid-i": [
+        [
+            {"n_label_pairs": 0, **walks}
+            for walks in ({}, {"n_starts": 500, "walk_length": 4, "window": 4})
+        ],
+    ],
     "sgc": [grid(C=[1.0, 10.0, 100.0, 1000.0])],
 }
-# Methods without randomness give the same result for every seed.
-N_RUNS = {"label-propagation": 1, "manifold": 1, "sgc": 1, "ica": 5, "deepwalk": 1}
+# These give the same result for every seed; the others are run so often unless --runs says more.
+DETERMINISTIC = ("label-propagation", "manifold", "sgc")
+N_RUNS = {"ica": 5, "deepwalk": 1}
 
 
 def without_test_labels(graph: Graph) -> Graph:
@@ -120,19 +145,17 @@ class Trials:
         if key not in self.known:
             started = time.perf_counter()
             nodes = graph.validation_index
-            trial["validation_accuracy"] = float(
-                np.mean(
-                    [
-                        accuracy(
-                            graph.labels[nodes],
-                            make_estimator(method, random_state=seed, **settings)
-                            .fit(graph)
-                            .predict_proba()[nodes],
-                        )
-                        for seed in range(n_runs)
-                    ]
+            found = [
+                accuracy(
+                    graph.labels[nodes],
+                    make_estimator(method, random_state=seed, **settings)
+                    .fit(graph)
+                    .predict_proba()[nodes],
                 )
-            )
+                for seed in range(n_runs)
+            ]
+            trial["validation_accuracy"] = float(np.mean(found))
+            trial["spread"] = float(np.std(found, ddof=1)) if n_runs > 1 else None
             trial["seconds"] = round((time.perf_counter() - started) / n_runs, 2)
             with self.path.open("a") as log:
                 log.write(json.dumps(trial) + "\n")
@@ -162,14 +185,14 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=list(BASELINES), default=list(BASELINES))
     parser.add_argument("--datasets", nargs="+", default=["citeseer", "cora", "pubmed"])
     parser.add_argument("--log", type=Path, default=Path("tuning.jsonl"))
-    parser.add_argument("--runs", type=int, default=2, help="seeds of a method that needs several")
+    parser.add_argument("--runs", type=int, help="seeds of a method that is random")
     options = parser.parse_args()
     trials = Trials(options.log)
     chosen: dict[str, dict[str, Answer]] = {}
     for method in options.methods:
         for name in options.datasets:
             graph = without_test_labels(load_dataset(name))
-            n_runs = N_RUNS.get(method, options.runs)
+            n_runs = 1 if method in DETERMINISTIC else options.runs or N_RUNS.get(method, 2)
             chosen.setdefault(method, {})[name] = choose(method, graph, trials, n_runs)
     pprint.pprint(chosen, width=100)
 

@@ -1,4 +1,5 @@
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,9 +15,9 @@ from graphconv.baselines.ica import independent_runs
 from graphconv.baselines.logistic import fit_logistic
 from graphconv.baselines.planetoid_network import PlanetoidNetwork
 from graphconv.baselines.selection import BestOnValidation
-from graphconv.baselines.semi_embedding import draw_pairs
+from graphconv.baselines.semi_embedding import PairDraw
 from graphconv.baselines.settings import CHOSEN, chosen_settings
-from graphconv.baselines.transductive import links_of
+from graphconv.baselines.transductive import links_of, with_known_classes
 from graphconv.baselines.walks import context_pairs, random_walks
 
 PATH = np.diag(np.ones(3), 1) + np.diag(np.ones(3), -1)  # 0 - 1 - 2 - 3
@@ -295,7 +296,7 @@ def test_mlp_does_not_look_at_edges():
 class TestSemiEmbedding:
     def test_pairs(self):
         links = random_graph().adjacency
-        left, right, others = draw_pairs(links, 200, np.random.default_rng(0))
+        left, right, others = PairDraw(links).draw(200, np.random.default_rng(0))
         dense = links.toarray()
         assert (dense[left, right] > 0).all()
         assert (dense[left, others] == 0).all()
@@ -303,7 +304,7 @@ class TestSemiEmbedding:
 
     def test_pairs_where_all_are_neighbours(self):
         full = sp.csr_array(np.ones((3, 3)) - np.eye(3))
-        assert len(draw_pairs(full, 10, np.random.default_rng(0))[2]) == 10
+        assert len(PairDraw(full).draw(10, np.random.default_rng(0))[2]) == 10
 
     @pytest.mark.parametrize("layer", ["hidden", "output"])
     def test_neighbours_come_together(self, layer):
@@ -362,6 +363,35 @@ def test_best_weights_on_validation_are_kept():
     assert asked == [False, False, False, True]
     best.restore()
     assert model.weight.flatten().tolist() == [0.0, 2.0]
+
+
+@pytest.mark.parametrize("name", ["ica", "semi-embedding", "planetoid-t", "planetoid-i"])
+def test_classes_without_training_node_are_never_chosen(name):
+    graph = random_graph(n_classes=5)
+    train = np.flatnonzero(np.isin(graph.labels, [1, 4]))[:8]
+    rest = np.setdiff1d(np.arange(30), train)
+    graph = replace(graph, train_index=train, validation_index=rest[:9], test_index=rest[9:])
+    with pytest.warns(UserWarning, match="no training node has class"):
+        found = make_estimator(name, random_state=0).fit(graph).predict_proba()
+    assert found.shape == (30, 5)
+    assert (found[:, [0, 2, 3]] == 0).all()
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
+    is_right = found.argmax(axis=1) == graph.labels
+    assert is_right[train].mean() > 0.5
+
+
+def test_nodes_of_unknown_classes_leave_the_splits():
+    graph = random_graph()
+    train = np.flatnonzero(graph.labels != 1)[:6]
+    rest = np.setdiff1d(np.arange(30), train)
+    graph = replace(graph, train_index=train, validation_index=rest[:10], test_index=rest[10:])
+    known, classes = with_known_classes(graph)
+    assert classes.tolist() == [0, 2]
+    assert known.class_names == (graph.class_names[0], graph.class_names[2])
+    assert np.array_equal(known.labels, np.array([0, -1, 1])[graph.labels])
+    assert (graph.labels[known.validation_index] != 1).all()
+    assert len(known.validation_index) == (graph.labels[rest[:10]] != 1).sum()
+    assert len(known.test_index) == (graph.labels[rest[10:]] != 1).sum()
 
 
 def test_links_of_a_directed_graph_go_both_ways_without_loops():

@@ -6,7 +6,7 @@ aggregated labels of neighbours relabels the unlabelled ones, one after the othe
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from graphconv.baselines.transductive import (
     TransductiveClassifier,
     check_same_width,
     feature_matrix,
+    in_all_classes,
     links_of,
 )
 from graphconv.graph import Graph, IntArray
@@ -114,22 +115,37 @@ class ICAClassifier(TransductiveClassifier):
     def _relabel(
         self, features: Any, links: sp.csr_array, labels: IntArray, fixed: IntArray
     ) -> FloatMatrix:
-        n_features = features.shape[1]
-        weight, intercept = self.relational_.weight, self.relational_.intercept
-        own = np.asarray(features @ weight[:n_features]) + intercept  # (n_nodes, n_classes)
-        votes = weight[n_features:]  # (n_classes, n_classes)
+        n_features, n_classes = features.shape[1], len(self.relational_.intercept)
+        # Classes without a training node are never chosen; NELL has as many of them as of others.
+        classes = np.flatnonzero(np.isfinite(self.relational_.intercept))
+        weight = self.relational_.weight[:, classes]
+        intercept = self.relational_.intercept[classes]
+        own = np.asarray(features @ weight[:n_features]) + intercept  # (n_nodes, n_known)
+        votes = weight[n_features:]  # (n_classes, n_known)
         free = np.setdiff1d(np.arange(len(labels)), fixed)
         rng = np.random.default_rng(self.seed_)
+        # Where no neighbour changed since a node was last looked at, it would get the same again.
+        is_stale = np.ones(len(labels), dtype=bool)
+        is_stale[fixed] = False
         for _ in range(self.n_iterations):
+            if not is_stale.any():
+                break
             rank = np.full(len(labels), -1)
             rank[rng.permutation(free)] = np.arange(len(free))
-            for nodes in independent_runs(links, rank):
-                counts = _aggregate(links[nodes], labels, len(votes))
-                labels[nodes] = (own[nodes] + counts @ votes).argmax(axis=1)
-        counts = _aggregate(links, labels, len(votes))
-        probabilities = softmax(own + counts @ votes, axis=1)
-        probabilities[fixed] = np.eye(len(votes))[labels[fixed]]
-        return cast(FloatMatrix, probabilities)
+            for run in independent_runs(links, rank):
+                nodes = run[is_stale[run]]
+                counts = _aggregate(links[nodes], labels, n_classes)
+                found = classes[(own[nodes] + counts @ votes).argmax(axis=1)]
+                changed = nodes[found != labels[nodes]]
+                labels[nodes] = found
+                is_stale[nodes] = False
+                is_stale[links[changed].indices] = True
+                is_stale[fixed] = False
+        counts = _aggregate(links, labels, n_classes)
+        shares = softmax(own + counts @ votes, axis=1)
+        probabilities = in_all_classes(shares, classes, n_classes)
+        probabilities[fixed] = np.eye(n_classes)[labels[fixed]]
+        return probabilities
 
 
 def independent_runs(links: sp.csr_array, rank: npt.NDArray[np.int64]) -> list[IntArray]:

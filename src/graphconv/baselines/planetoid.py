@@ -7,7 +7,7 @@ alone, then both in turn. The weights that do best on validation nodes are kept.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,7 +21,9 @@ from graphconv.baselines.transductive import (
     FloatMatrix,
     TransductiveClassifier,
     check_same_width,
+    in_all_classes,
     links_of,
+    with_known_classes,
 )
 from graphconv.baselines.walks import context_pairs, random_walks
 from graphconv.batching import make_batch
@@ -133,11 +135,12 @@ class PlanetoidTClassifier(TransductiveClassifier):
         self.scaler_ = fit_scaler(graph.features, self.scaling)
         generator = torch.Generator().manual_seed(hash_key(seed) >> 1)
         scaled = self._scaled(graph)
+        known, self.known_classes_ = with_known_classes(scaled)
         with single_torch_thread():
             self.network_ = PlanetoidNetwork(
-                scaled, self.dimension, self._inductive, self.dropout, generator
+                known, self.dimension, self._inductive, self.dropout, generator
             )
-            self._train(scaled, np.random.default_rng(seed))
+            self._train(known, np.random.default_rng(seed))
         self.network_.eval()
         return self._probabilities(scaled)
 
@@ -147,7 +150,8 @@ class PlanetoidTClassifier(TransductiveClassifier):
     def _probabilities(self, scaled: Graph) -> FloatMatrix:
         with torch.no_grad(), single_torch_thread():
             logits = self.network_(make_batch(scaled, n_hops=0))
-            return cast(FloatMatrix, logits.softmax(dim=1).numpy())
+            shares = logits.softmax(dim=1).numpy()
+        return in_all_classes(shares, self.known_classes_, len(self.classes_))
 
     def _train(self, graph: Graph, rng: np.random.Generator) -> None:
         network = self.network_

@@ -7,9 +7,10 @@ neighbours |f_i - f_j|^2 is small, for others |f_i - f_j| is at least a margin.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from torch import Tensor
@@ -21,7 +22,9 @@ from graphconv.baselines.transductive import (
     FloatMatrix,
     TransductiveClassifier,
     check_same_width,
+    in_all_classes,
     links_of,
+    with_known_classes,
 )
 from graphconv.batching import make_batch
 from graphconv.fitting import build_model
@@ -122,9 +125,10 @@ class SemiEmbeddingClassifier(TransductiveClassifier):
             max_epochs=self.max_epochs,
             patience=self.patience,
         )
+        known, self.known_classes_ = with_known_classes(graph)
         with single_torch_thread():
-            self.model_ = build_model(graph, settings, [seed])
-            self._train(graph, settings, np.random.default_rng(seed))
+            self.model_ = build_model(known, settings, [seed])
+            self._train(known, settings, np.random.default_rng(seed))
         return self._label_graph(graph)
 
     def _label_graph(self, graph: Graph) -> FloatMatrix:
@@ -132,11 +136,13 @@ class SemiEmbeddingClassifier(TransductiveClassifier):
         with torch.no_grad(), single_torch_thread():
             features = self.scaler_.transform(graph.features)
             logits = self.model_(make_batch(graph, n_hops=0, features=features))[:, 0]
-            return cast(FloatMatrix, logits.softmax(dim=1).numpy())
+            shares = logits.softmax(dim=1).numpy()
+        return in_all_classes(shares, self.known_classes_, len(self.classes_))
 
     def _train(self, graph: Graph, settings: Settings, rng: np.random.Generator) -> None:
         model = self.model_
         links = links_of(graph)
+        pairs = PairDraw(links) if links.nnz and self.smoothness else None
         train, watched = graph.train_index, graph.validation_index
         scaled = replace(graph, features=self.scaler_.transform(graph.features))
         train_batch = make_batch(scaled, train, n_hops=0)
@@ -151,17 +157,17 @@ class SemiEmbeddingClassifier(TransductiveClassifier):
         )
         for epoch in range(settings.max_epochs):
             loss = functional.cross_entropy(model(train_batch, epoch)[:, 0], targets)
-            if links.nnz and self.smoothness:
-                loss = loss + self.smoothness * self._embedding_loss(scaled, links, rng)
+            if pairs is not None:
+                drawn = pairs.draw(self.n_pairs, rng)
+                loss = loss + self.smoothness * self._embedding_loss(scaled, *drawn)
             optimiser.step(torch.autograd.grad(loss, list(optimiser.parameters.values())))
             if best.check(lambda: model(watched_batch)[:, 0]):
                 break
         best.restore()
 
     def _embedding_loss(
-        self, scaled: Graph, links: sp.csr_array, rng: np.random.Generator
+        self, scaled: Graph, left: IntArray, right: IntArray, others: IntArray
     ) -> Tensor:
-        left, right, others = draw_pairs(links, self.n_pairs, rng)
         nodes, place = np.unique(np.concatenate([left, right, others]), return_inverse=True)
         batch = make_batch(scaled, nodes, n_hops=0)
         model: GCN = self.model_
@@ -176,18 +182,40 @@ class SemiEmbeddingClassifier(TransductiveClassifier):
         return together.mean() + apart.mean()
 
 
-def draw_pairs(
-    links: sp.csr_array, n_pairs: int, rng: np.random.Generator
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Nodes with a neighbour of each, and with a node that is not, where one is soon found."""
-    edges = rng.integers(links.nnz, size=n_pairs)
-    left = np.searchsorted(links.indptr, edges, side="right") - 1
-    right = links.indices[edges].astype(np.int64)
-    others = rng.integers(links.shape[0], size=n_pairs)
-    for _ in range(10):
-        joined = np.asarray(links[left, others]).ravel() != 0
-        wrong = np.flatnonzero(joined | (left == others))
-        if len(wrong) == 0:
-            break
-        others[wrong] = rng.integers(links.shape[0], size=len(wrong))
-    return left, right, others
+class PairDraw:
+    """Draws pairs of neighbours, and of nodes that are not.
+
+    Parameters
+    ----------
+    links : sparse matrix of shape (n_nodes, n_nodes), with at least one entry
+    """
+
+    def __init__(self, links: sp.csr_array) -> None:
+        links.sort_indices()
+        self.n_nodes = links.shape[0]
+        self.left = np.repeat(np.arange(self.n_nodes), np.diff(links.indptr))
+        self.right = links.indices.astype(np.int64)
+        # One ascending number an edge: looking in them is quicker than in the rows of hubs, which
+        # are drawn most often.
+        self.numbers = self.left * self.n_nodes + self.right
+
+    def draw(self, n_pairs: int, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:
+        """Nodes with a neighbour of each, and with a node that is not, where one is soon found."""
+        edges = rng.integers(len(self.numbers), size=n_pairs)
+        left, right = self.left[edges], self.right[edges]
+        others = rng.integers(self.n_nodes, size=n_pairs)
+        doubtful = np.arange(n_pairs)
+        for _ in range(10):
+            wrong = doubtful[self._are_near(left[doubtful], others[doubtful])]
+            if len(wrong) == 0:
+                break
+            others[wrong] = rng.integers(self.n_nodes, size=len(wrong))
+            doubtful = wrong
+        return left, right, others
+
+    def _are_near(self, left: IntArray, right: IntArray) -> npt.NDArray[np.bool_]:
+        """Whether nodes are neighbours or the same."""
+        wanted = left * self.n_nodes + right
+        place = np.minimum(np.searchsorted(self.numbers, wanted), len(self.numbers) - 1)
+        are_near: npt.NDArray[np.bool_] = (self.numbers[place] == wanted) | (left == right)
+        return are_near

@@ -7,6 +7,7 @@ where it can, how it labels another one. All else that the estimator contract as
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -21,7 +22,7 @@ from graphconv.estimator_input import (
     graph_to_predict,
     seeds_of,
 )
-from graphconv.graph import Graph, symmetrise
+from graphconv.graph import Graph, IntArray, symmetrise
 from graphconv.scaling import FeatureScaler
 from graphconv.splits import check_trainable
 
@@ -125,6 +126,46 @@ def feature_matrix(graph: Graph, scaler: FeatureScaler) -> Any:
     if graph.features is None:
         return sp.eye_array(graph.n_nodes, dtype=np.float32, format="csr")
     return scaler.transform(graph.features)
+
+
+def with_known_classes(graph: Graph) -> tuple[Graph, IntArray]:
+    """The graph with the classes that have a training node, and which of its classes those are.
+
+    A network that has no output for the others can't choose them, and is smaller: on NELL by half.
+    Other nodes of the classes that are left out lose their label, and their place in a split.
+
+    Examples
+    --------
+    >>> from graphconv import Graph
+    >>> from graphconv.baselines.transductive import with_known_classes
+    >>> path = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], labels=[2, 0, 1], train_index=[0, 2])
+    >>> known, classes = with_known_classes(path)
+    >>> known.labels, classes
+    (array([ 1, -1,  0]), array([1, 2]))
+    """
+    classes: IntArray = np.unique(graph.labels[graph.train_index])
+    if len(classes) == graph.n_classes:
+        return graph, classes
+    number = np.full(graph.n_classes + 1, -1)  # the last is that of unlabelled nodes, -1
+    number[classes] = np.arange(len(classes))
+    labels = number[graph.labels]
+    known = replace(
+        graph,
+        labels=labels,
+        class_names=tuple(graph.class_names[old] for old in classes),
+        validation_index=graph.validation_index[labels[graph.validation_index] >= 0],
+        test_index=graph.test_index[labels[graph.test_index] >= 0],
+    )
+    return known, classes
+
+
+def in_all_classes(shares: FloatMatrix, classes: IntArray, n_classes: int) -> FloatMatrix:
+    """Probabilities of some classes, (n_nodes, n_some), with zeros for the others."""
+    if len(classes) == n_classes:
+        return shares
+    of_all = np.zeros((len(shares), n_classes), dtype=shares.dtype)
+    of_all[:, classes] = shares
+    return of_all
 
 
 def check_same_width(known: Graph, given: Graph) -> None:
