@@ -95,19 +95,16 @@ class Objective:
     ) -> tuple[Sequence[Tensor | Array], FloatArray, float]:
         """Gradients, each replica's loss and accuracy, and how much the batch counts."""
         chain = self._chain(labelled, drops=True)
-        if chain is None:
-            logits = self.model.forward(labelled.batch, epoch)
-            slope, figures = self._loss(labelled, logits.detach().numpy(), with_gradient=True)
-        else:
+        if chain is not None:
             dropouts = self.model.dropouts(epoch)
             value = chain.forward(dropouts, for_gradients=True)
             slope, figures = self._loss(labelled, value, with_gradient=True)
-        mean, total = _mean_figures(figures, labelled.total, self.group)
-        if self.group is not None:
-            slope *= labelled.total / total
-        if chain is not None:
             slopes = chain.gradients(slope.reshape(value.shape), dropouts)
-            return slopes, mean, total
+            return slopes, figures, labelled.total
+        logits = self.model.forward(labelled.batch, epoch)
+        slope, figures = self._loss(labelled, logits.detach().numpy(), with_gradient=True)
+        mean, total = _mean_figures(figures, labelled.total, self.group)
+        slope *= labelled.total / total  # this process's share of the batch
         loss: Any = _Loss  # whose `apply` torch has no types for
         found = torch.autograd.grad(loss.apply(logits, torch.from_numpy(slope)), self._parameters)
         return found if self.group is None else _added_up(found, self.group), mean, total
