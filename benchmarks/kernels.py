@@ -20,7 +20,6 @@ from graphconv.kernels import Csr, Dropout, native, reference
 from graphconv.objective import LabelledBatch
 from graphconv.propagation import RULES
 from graphconv.settings import resolve_settings
-from graphconv.steps import Scales
 from graphconv.training import train
 from training import CITATIONS, threads
 
@@ -82,7 +81,7 @@ def propagation(quick: bool) -> list[dict[str, float]]:
         block = batch.block(n, n)
         dense = native.dropout_dense(np.ones((n, N_HIDDEN), np.float32), None, None)
         scale = np.ones(n, np.float32)
-        looked_up = scale[block.indices] if scale.nbytes > Scales.NEAR_BYTES else None
+        looked_up = scale[block.indices] if scale.nbytes > kernel_choice.NEAR_BYTES else None
         arguments = (block, dense, scale, scale, 1.0, looked_up)
         seconds, bandwidths = [], []
         for _ in range(3 if quick else 7):

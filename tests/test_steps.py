@@ -111,7 +111,7 @@ def test_neighbour_sum_gradient(graph, kernel, transposes):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_scales_looked_up_beforehand_change_nothing(kernel, monkeypatch):
-    monkeypatch.setattr(Scales, "NEAR_BYTES", 0)
+    monkeypatch.setattr(kernels, "NEAR_BYTES", 0)
     batch = make_batch(WEIGHTED, n_hops=1)
     scale = np.array([0.3, 0.7, 1.1, 0.9], dtype=np.float32)
     scales = Scales(scale, scale)

@@ -282,6 +282,8 @@ def _batch_bytes(graph: Graph, reach: _Reach, share: Share | None) -> int:
     # Indices and values, and what is left of the counts by which blocks are cut out; of a part,
     # the transposed matrix as well.
     matrix = (10 if share is None else _PART_ENTRY_BYTES) * reach.n_entries
+    if 4 * reach.n_within[-1] > kernels.NEAR_BYTES:
+        matrix += 4 * reach.n_entries  # the scale of each
     if graph.features is not None and sp.issparse(graph.features):
         # Their indices and values, as many a row as in the whole graph.
         n_rows = max(1, int(graph.features.shape[0]))

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from graphconv import kernels
 from graphconv.kernels import Csr, Dropout
 
 Array = npt.NDArray[Any]
@@ -152,9 +153,6 @@ class AddBias:
 class Scales:
     """What the rows and the columns of a batch's adjacency matrix are multiplied by."""
 
-    # Scales past this size are not in the nearest caches when a product asks for one of them.
-    NEAR_BYTES = 1 << 18
-
     def __init__(self, rows: Array | None = None, columns: Array | None = None) -> None:
         self.rows = rows
         self.columns = columns
@@ -166,7 +164,7 @@ class Scales:
 
         Two products are a mini-batch, forward and back: for these it does not pay.
         """
-        if scale is None or scale.nbytes <= self.NEAR_BYTES:
+        if scale is None or scale.nbytes <= kernels.NEAR_BYTES:
             return None
         key = id(block.indices)  # blocks of a batch share their entries, which live as long as it
         self._n_uses[key] = self._n_uses.get(key, 0) + 1

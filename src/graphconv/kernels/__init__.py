@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 KernelName = Literal["auto", "native", "reference"]
+# Scales past this size are not in the nearest caches when a product asks for one of them.
+NEAR_BYTES = 1 << 18
 
 
 class Csr(NamedTuple):
