@@ -88,12 +88,12 @@ def propagation(quick: bool) -> list[dict[str, float]]:
             bandwidths.append(copy_bandwidth(2**28, n_threads))
             seconds.append(best(lambda a=arguments: native.propagate(*a), 3))
         # A table past the caches is fetched row by row, once for every neighbour: every neighbour's
-        # row is read, every index, both scales; every row is written. The node's own row and scales
-        # looked up for each entry move too, but are not counted.
+        # row is read and, for its self-loop, the node's own; every index, both scales; every row is
+        # written. That scales are looked up beforehand for each entry moves more, not counted.
         row = 4 * N_HIDDEN
         others = len(block.indices) * block.indices.itemsize
         others += n * (row + 2 * block.begin.itemsize + 2 * scale.itemsize)
-        n_bytes = len(block.indices) * row + others
+        n_bytes = (len(block.indices) + n) * row + others
         reached, copied = n_bytes / float(np.median(seconds)), float(np.median(bandwidths))
         rows.append(
             {

@@ -66,7 +66,7 @@ struct FeatureScatter {
 
     template <class Tile, bool Drop>
     void tile(const Block<T, I>& block, const T* dense, T* to, std::int64_t last) const {
-        const std::int64_t width = a.width;
+        const std::int64_t width = a.width, out_width = stride;
         const I* indices = a.rows.indices;
         const T* values = a.rows.values;
         const std::uint32_t threshold = a.dropout.threshold;
@@ -79,7 +79,7 @@ struct FeatureScatter {
                 source.load(dense + k * width, last);
                 if (Drop) source.scale(scale);
                 walk.take_mask([&](std::int64_t e) GRAPHCONV_LAMBDA {
-                    T* target = to + indices[e] * stride;
+                    T* target = to + indices[e] * out_width;
                     Tile sum, term = source;
                     sum.load(target, last);
                     if (values != nullptr) term.scale(values[e]);
@@ -142,6 +142,14 @@ void scatter_rows(const FeatureProduct<T, I>& a, const Chunks& parts) {
 // 2. Several keys: each for itself, as it would be summed up alone, in a matrix of its own that is
 //    copied out at the end; multiply_by_key says why.
 template <class T, class I>
+bool scatters_by_key(const FeatureProduct<T, I>& a, std::int64_t n_entries) {
+    constexpr std::int64_t kNearMatrix = 1 << 17;  // copying out a larger one takes too long
+    const std::int64_t width = a.width / a.dropout.n_keys;
+    return a.n_columns * width * std::int64_t(sizeof(T)) <= kNearMatrix ||
+           n_row_parts(a, n_entries, width) > 1;
+}
+
+template <class T, class I>
 void scatter_keys(const FeatureProduct<T, I>& a, std::int64_t n_entries) {
     const std::int64_t width = a.width / a.dropout.n_keys, size = a.n_columns * width;
     Chunks parts;
@@ -199,7 +207,7 @@ template <class T, class I>
 void feature_product_transposed(const FeatureProduct<T, I>& a) {
     if (a.n_columns == 0 || a.width == 0) return;
     const std::int64_t n_entries = count_entries(a.rows);
-    if (by_key(a)) return scatter_keys(a, n_entries);
+    if (by_key(a) && scatters_by_key(a, n_entries)) return scatter_keys(a, n_entries);
     const int n_parts = n_row_parts(a, n_entries, a.width);
     if (n_parts > 1) {
         Chunks parts;

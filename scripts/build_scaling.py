@@ -98,8 +98,9 @@ def several_processes(results: dict[str, Any]) -> list[str]:
         f"Planted partitions with {results['edges_a_node']} edges a node, {results['n_features']} "
         f"features and {results['n_classes']} classes, all nodes labelled, one hidden layer of "
         f"{results['hidden']}, full batch. An epoch includes validation. Memory and bytes are of "
-        "the process with most of each. What the cut demands is the halo rows of a training step, "
-        "forward and backward; what is sent for them is less where labels do not reach all rows.",
+        f"the process with most of each; of {results['rounds']} rounds, in which all take turns, "
+        "the fastest counts. What the cut demands is the halo rows of a training step, forward and "
+        "backward; what is sent for them is less where labels do not reach all rows.",
         _runs(results["strong"], "speed-up"),
         "### As many edges for each process",
         _runs(results["weak"], "efficiency"),

@@ -1,6 +1,6 @@
 """Measures training by several processes: that it is exact, what it takes, and what it would take.
 
-python scripts/measure_distributed.py [--edges M] [--epochs N] [--processes 1,2,4] [--work DIR]
+python scripts/measure_distributed.py [--edges M] [--epochs N] [--rounds R] [--processes 1,2,4]
 
 Writes docs/distributed.json: how far losses differ from those of one process; strong scaling (the
 same graph, more processes) and weak scaling (as many edges for each process); and a cost model that
@@ -25,6 +25,7 @@ from scipy.optimize import nnls
 
 from graphconv.experiments.machine import describe_machine
 from graphconv.files import json_text, replacing_file
+from graphconv.partition import parts_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 EDGES_A_NODE, N_FEATURES, N_CLASSES, HIDDEN = 10, 64, 64, 64
@@ -108,12 +109,12 @@ def measure_training(n_edges: int, count: int, epochs: int, work: Path) -> dict[
     graph = work / f"edges-{n_edges}"
     if not graph.is_dir():
         make_graph(n_edges, graph, work)
-    parts = run(["partition", str(graph), "--parts", str(count)], work)
+    if not parts_folder(graph, count).is_dir():
+        run(["partition", str(graph), "--parts", str(count)], work)
     found = run(training(graph, epochs, "model"), work, count)
     return {
         "n_edges": found["n_edges"],
         "processes": count,
-        "n_cut": parts["n_cut"],
         "epoch_seconds": epoch_seconds(found),
         "ranks": found["processes"],
     }
@@ -128,21 +129,44 @@ def epoch_seconds(found: dict[str, Any]) -> float:
     return max(row["epoch_microseconds"] for row in found["processes"]) / 1e6
 
 
-def measure_crowding(n_edges: int, counts: list[int], epochs: int, work: Path) -> dict[int, float]:
-    """How much longer an epoch takes where so many processes train at once, each for itself.
+def measure_crowd(n_edges: int, count: int, epochs: int, work: Path) -> float:
+    """Seconds of an epoch where so many processes train at once, each for itself.
 
     Cores share caches and memory, and those of a virtual machine may be halves of one: what this
     costs is not the price of working together.
     """
-    graph = work / f"edges-{n_edges}"
-    run(["partition", str(graph), "--parts", "1"], work)
-    seconds = {}
-    for count in counts:
-        with ThreadPoolExecutor(count) as pool:
-            commands = [training(graph, epochs, f"model-{k}") for k in range(count)]
-            found = list(pool.map(lambda command: run(command, work, 1), commands))
-        seconds[count] = float(np.mean([epoch_seconds(one) for one in found]))
-    return {count: seconds[count] / seconds[counts[0]] for count in counts}
+    with ThreadPoolExecutor(count) as pool:
+        graph = work / f"edges-{n_edges}"
+        commands = [training(graph, epochs, f"model-{k}") for k in range(count)]
+        found = list(pool.map(lambda command: run(command, work, 1), commands))
+    return float(np.mean([epoch_seconds(one) for one in found]))
+
+
+def measure_scaling(
+    n_edges: int, counts: list[int], epochs: int, n_rounds: int, work: Path
+) -> tuple[dict[tuple[int, int], dict[str, Any]], dict[int, float]]:
+    """Trainings by (edges, processes), and how much longer an epoch takes in a crowd.
+
+    The machine may be twice as slow a minute later. So all take turns, and of each the fastest
+    round counts: others on the machine can only make it slower.
+    """
+    a_process = n_edges // max(counts)
+    wanted = dict.fromkeys([(n_edges, n) for n in counts] + [(a_process * n, n) for n in counts])
+    trainings: dict[tuple[int, int], list[dict[str, Any]]] = {key: [] for key in wanted}
+    crowds: dict[int, list[float]] = {count: [] for count in counts}
+    for _ in range(n_rounds):
+        for key, rounds in trainings.items():
+            rounds.append(measure_training(*key, epochs, work))
+        for count, seconds in crowds.items():
+            seconds.append(measure_crowd(a_process, count, epochs, work))
+    alone = min(crowds[min(counts)])
+    return (
+        {
+            key: min(rounds, key=lambda measured: measured["epoch_seconds"])
+            for key, rounds in trainings.items()
+        },
+        {count: min(seconds) / alone for count, seconds in crowds.items()},
+    )
 
 
 def work_of(n_entries: float, n_nodes: float) -> float:
@@ -212,8 +236,9 @@ def predict(model: dict[str, Any], runs: list[dict[str, Any]]) -> list[dict[str,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--edges", type=int, default=4_000_000)
+    parser.add_argument("--edges", type=int, default=1_000_000)
     parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--processes", default="1,2,4")
     parser.add_argument("--work", type=Path, default=ROOT / "runs" / "distributed")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "distributed.json")
@@ -224,10 +249,9 @@ def main() -> None:
     work = options.work.resolve()
     machine = describe_machine()
     equality = measure_equality(counts, work)
-    strong = [measure_training(options.edges, count, options.epochs, work) for count in counts]
-    a_process = options.edges // max(counts)
-    weak = [measure_training(a_process * count, count, options.epochs, work) for count in counts]
-    crowding = measure_crowding(a_process, counts, 2 * options.epochs, work)
+    runs, crowding = measure_scaling(options.edges, counts, options.epochs, options.rounds, work)
+    strong = [runs[options.edges, count] for count in counts]
+    weak = [runs[options.edges // max(counts) * count, count] for count in counts]
     model = fit_model([*strong, *weak], crowding)
     results = {
         "date": datetime.date.today().isoformat(),
@@ -237,6 +261,7 @@ def main() -> None:
         "hidden": HIDDEN,
         "edges_a_node": EDGES_A_NODE,
         "epochs": options.epochs,
+        "rounds": options.rounds,
         "equality": equality,
         "strong": strong,
         "weak": weak,

@@ -397,7 +397,7 @@ def test_cost_model_finds_what_runs_were_made_of():
         "equality": [{"dataset": "cora", "rule": "z", "processes": 2, "n_epochs": 50,
                       "difference": 1e-8}],
         "strong": runs, "weak": runs, "model": model, "process_bytes": 64e9,
-        "network_speed": 1.25e9, "predicted": predicted, "crowding": crowding,
+        "network_speed": 1.25e9, "predicted": predicted, "crowding": crowding, "rounds": 3,
     }  # fmt: skip
     page = "\n".join(build.several_processes(results))
     assert "| cora | z | 2 | 1.0e-08 |" in page
