@@ -154,8 +154,9 @@ def large(results: dict[str, Any]) -> str:
 
 The propagation product on random graphs, hidden 32, beside the bandwidth of copying memory, both on
 all cores (goal: 60 %). Bytes that must move: every neighbour's row and index, the node's own row
-for its self-loop, both scales, and every row of the result. A table past the caches is fetched a row at a time, from anywhere, so a row
-moves once for every neighbour. "At least" counts each row once, as if a cache held them all.
+for its self-loop, both scales, and every row of the result. A table past the caches is fetched a
+row at a time, from anywhere, so a row moves once for every neighbour. "At least" counts each row
+once, as if a cache held them all.
 
 {
         table(
