@@ -60,7 +60,7 @@ screenshots: $(VENV)/.develop
 	$(BIN)/python -m scripts.take_screenshots
 
 # The C++ kernels' tests under AddressSanitizer and ThreadSanitizer.
-sanitize: $(VENV)/.develop
+sanitize: $(VENV)/.sanitize
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/sanitize_kernels.sh
 
 $(BIN)/pip:
@@ -72,6 +72,10 @@ $(VENV)/.runtime: $(BIN)/pip pyproject.toml $(NATIVE)
 
 $(VENV)/.reproduce: $(VENV)/.runtime
 	$(PIP) --editable ".[deepwalk,tune]"
+	@touch $@
+
+$(VENV)/.sanitize: $(VENV)/.develop
+	$(PIP) nanobind cmake ninja
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.runtime

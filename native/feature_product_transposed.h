@@ -207,6 +207,10 @@ template <class T, class I>
 void feature_product_transposed(const FeatureProduct<T, I>& a) {
     if (a.n_columns == 0 || a.width == 0) return;
     const std::int64_t n_entries = count_entries(a.rows);
+    if (n_entries == 0) {
+        std::memset(a.out, 0, sizeof(T) * std::size_t(a.n_columns * a.width));
+        return;
+    }
     if (by_key(a) && scatters_by_key(a, n_entries)) return scatter_keys(a, n_entries);
     const int n_parts = n_row_parts(a, n_entries, a.width);
     if (n_parts > 1) {

@@ -332,3 +332,19 @@ def test_select_says_what_it_takes() -> None:
     with pytest.raises(ValueError, match="kernels must be 'auto', 'native' or 'reference'"):
         kernels.select("fast")
     assert kernels.select() is kernels.select("reference" if MISSING else "native")
+
+
+@needs_native
+@pytest.mark.parametrize("n_keys", [1, 4])
+def test_transposed_product_of_nothing_is_zero(n_keys: int) -> None:
+    native = kernels.select("native")
+    empty = np.empty(0, dtype=np.int32)
+    rows = Csr(empty, empty, empty, None)
+    keys = Dropout(tuple(range(n_keys)), 100)
+    # Memory that has held other numbers, so that zeros are not there by themselves.
+    for _ in range(3):
+        np.full((5, 4 * n_keys), 7, dtype=np.float32)
+        out = native.feature_product_transposed(
+            rows, np.empty((0, 4 * n_keys), np.float32), 5, keys
+        )
+        assert out.tolist() == np.zeros((5, 4 * n_keys)).tolist()
