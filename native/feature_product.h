@@ -101,13 +101,19 @@ struct FeatureRows {
     }
 };
 
-// Copies a block of columns into a matrix of its own; rows of `from` are `stride` apart.
+// Copies `width` columns of one matrix to some of another; their rows are as far apart as said.
 template <class T>
-void copy_columns(const T* from, std::int64_t stride, T* to, std::int64_t width,
-                  std::int64_t n_rows) {
+void copy_columns(const T* from, std::int64_t from_stride, T* to, std::int64_t to_stride,
+                  std::int64_t width, std::int64_t n_rows) {
     for (std::int64_t j = 0; j < n_rows; ++j) {
-        std::memcpy(to + j * width, from + j * stride, sizeof(T) * std::size_t(width));
+        std::memcpy(to + j * to_stride, from + j * from_stride, sizeof(T) * std::size_t(width));
     }
+}
+
+// Columns of one replica.
+template <class T, class I>
+std::int64_t key_width(const FeatureProduct<T, I>& a) {
+    return a.width / (a.dropout.n_keys > 0 ? a.dropout.n_keys : 1);
 }
 
 // Whether products are made key by key: those of replicas whose weights fit the scratch memory.
@@ -121,7 +127,7 @@ bool by_key(const FeatureProduct<T, I>& a) {
 // (n_columns, width / n_keys).
 template <class T, class I, class Body>
 void share_keys(const FeatureProduct<T, I>& a, int n_matrices, const Body& body) {
-    const std::int64_t size = n_matrices * a.n_columns * (a.width / a.dropout.n_keys);
+    const std::int64_t size = n_matrices * a.n_columns * key_width(a);
     T* matrices = static_cast<T*>(scratch(a.dropout.n_keys * size * std::int64_t(sizeof(T))));
     share(a.dropout.n_keys, [&](int key) { body(key, matrices + key * size); });
 }
@@ -130,10 +136,10 @@ void share_keys(const FeatureProduct<T, I>& a, int n_matrices, const Body& body)
 // a.width apart: they take up a few sets of the nearest cache over and over, and miss the others.
 template <class T, class I>
 void multiply_by_key(const FeatureProduct<T, I>& a) {
-    const std::int64_t width = a.width / a.dropout.n_keys;
+    const std::int64_t width = key_width(a);
     const FeatureRows<T, I> product{a, is_far<T>(a.n_columns, width)};
     share_keys(a, 1, [&](int key, T* weight) {
-        copy_columns(a.dense + key * width, a.width, weight, width, a.n_columns);
+        copy_columns(a.dense + key * width, a.width, weight, width, width, a.n_columns);
         for (std::int64_t row = 0; row < a.rows.n_rows; row += kBlock) {
             const std::int64_t end = row + kBlock < a.rows.n_rows ? row + kBlock : a.rows.n_rows;
             Block<T, I> block(a.rows, row, end);
@@ -158,7 +164,7 @@ void multiply_by_slice(const FeatureProduct<T, I>& a) {
     T* slices = static_cast<T*>(scratch(a.n_columns * a.width * std::int64_t(sizeof(T))));
     share(int(a.width / kSlice), [&](int slice) {
         T* weight = slices + slice * size;
-        copy_columns(a.dense + slice * kSlice, a.width, weight, kSlice, a.n_columns);
+        copy_columns(a.dense + slice * kSlice, a.width, weight, kSlice, kSlice, a.n_columns);
         const Propagate<T, I> product{a.rows, weight, nullptr, nullptr, a.out + slice * kSlice,
                                       a.n_columns, kSlice, T(0), nullptr, a.width};
         PropagateRows<T, I>{product, false, false}(0, a.rows.n_rows);

@@ -37,7 +37,7 @@ struct FeatureScatter {
     // `out` begins with column `out_column`.
     void add(const Part& part, std::int64_t out_column = 0) const {
         const bool drop = a.dropout.n_keys > 0;
-        const std::int64_t key_width = a.width / (drop ? a.dropout.n_keys : 1);
+        const std::int64_t own_width = key_width(a);
         const bool restricted = part.first_feature > 0 || part.last_feature < a.n_columns;
         for (std::int64_t row = part.first_row; row < part.last_row; row += kBlock) {
             const std::int64_t end_row =
@@ -47,8 +47,8 @@ struct FeatureScatter {
                 block.restrict_columns(a.rows.indices, part.first_feature, part.last_feature, drop);
             }
             for (std::int64_t first = part.first_column; first < part.last_column;) {
-                const std::int64_t key = first / key_width;
-                const std::int64_t key_end = (key + 1) * key_width;
+                const std::int64_t key = first / own_width;
+                const std::int64_t key_end = (key + 1) * own_width;
                 const std::int64_t end = key_end < part.last_column ? key_end : part.last_column;
                 if (drop) block.make_masks(a.dropout, int(key));
                 for_each_tile<T>(end - first, [&](auto shape, std::int64_t column,
@@ -94,9 +94,11 @@ struct FeatureScatter {
 // Threads share the product in one of three ways. All give bits that depend on the shapes alone.
 //
 // 1. Many entries to a feature: rows are cut into parts, each is summed on its own, and the sums
-//    are added in order. The number of parts must not depend on the number of threads.
+//    are added in order. The number of parts must not depend on the number of threads, nor on that
+//    of keys: a replica's sum has the bits that it would have alone.
 template <class T, class I>
-int n_row_parts(const FeatureProduct<T, I>& a, std::int64_t n_entries, std::int64_t width) {
+int n_row_parts(const FeatureProduct<T, I>& a, std::int64_t n_entries) {
+    const std::int64_t width = key_width(a);
     if ((n_entries + a.rows.n_rows) * (width + 4) < kWorthThreads) return 1;
     const std::int64_t out_bytes = a.n_columns * width * std::int64_t(sizeof(T));
     std::int64_t n = n_entries / (16 * a.n_columns);  // adding up takes a small share of the time
@@ -142,24 +144,18 @@ void scatter_rows(const FeatureProduct<T, I>& a, const Chunks& parts) {
 // 2. Several keys: each for itself, as it would be summed up alone, in a matrix of its own that is
 //    copied out at the end; multiply_by_key says why.
 template <class T, class I>
-bool scatters_by_key(const FeatureProduct<T, I>& a, std::int64_t n_entries) {
+bool scatters_by_key(const FeatureProduct<T, I>& a, const Chunks& parts) {
     constexpr std::int64_t kNearMatrix = 1 << 17;  // copying out a larger one takes too long
-    const std::int64_t width = a.width / a.dropout.n_keys;
-    return a.n_columns * width * std::int64_t(sizeof(T)) <= kNearMatrix ||
-           n_row_parts(a, n_entries, width) > 1;
+    const std::int64_t n_bytes = a.n_columns * key_width(a) * std::int64_t(sizeof(T));
+    return by_key(a) && (n_bytes <= kNearMatrix || parts.n > 1);
 }
 
 template <class T, class I>
-void scatter_keys(const FeatureProduct<T, I>& a, std::int64_t n_entries) {
-    const std::int64_t width = a.width / a.dropout.n_keys, size = a.n_columns * width;
-    Chunks parts;
-    cut(a.rows, n_entries, n_row_parts(a, n_entries, width), parts);
+void scatter_keys(const FeatureProduct<T, I>& a, const Chunks& parts) {
+    const std::int64_t width = key_width(a), size = a.n_columns * width;
     share_keys(a, 2, [&](int key, T* sum) {
         add_parts(a, parts, key * width, width, sum, sum + size);
-        for (std::int64_t j = 0; j < a.n_columns; ++j) {
-            std::memcpy(a.out + j * a.width + key * width, sum + j * width,
-                        sizeof(T) * std::size_t(width));
-        }
+        copy_columns(sum, width, a.out + key * width, a.width, width, a.n_columns);
     });
 }
 
@@ -211,13 +207,10 @@ void feature_product_transposed(const FeatureProduct<T, I>& a) {
         std::memset(a.out, 0, sizeof(T) * std::size_t(a.n_columns * a.width));
         return;
     }
-    if (by_key(a) && scatters_by_key(a, n_entries)) return scatter_keys(a, n_entries);
-    const int n_parts = n_row_parts(a, n_entries, a.width);
-    if (n_parts > 1) {
-        Chunks parts;
-        cut(a.rows, n_entries, n_parts, parts);
-        return scatter_rows(a, parts);
-    }
+    Chunks parts;
+    cut(a.rows, n_entries, n_row_parts(a, n_entries), parts);
+    if (scatters_by_key(a, parts)) return scatter_keys(a, parts);
+    if (parts.n > 1) return scatter_rows(a, parts);
     const FeatureScatter<T, I> scatter{a, a.out, a.width};
     const bool worth = (n_entries + a.rows.n_rows) * (a.width + 4) >= kWorthThreads;
     if (worth && threads() > 1) return scatter_features(scatter, n_entries);

@@ -16,7 +16,7 @@ void set_threads(int n);
 void parallel_for(int n_chunks, void (*body)(void* context, int chunk), void* context);
 
 // Memory for partial sums, kept by the thread from call to call and so free of page faults after
-// the first. `bytes` is at most kScratchBytes. Throws std::bad_alloc.
+// the first. `bytes` is at most kScratchBytes, or that for each replica. Throws std::bad_alloc.
 constexpr std::int64_t kScratchBytes = std::int64_t(1) << 23;
 void* scratch(std::int64_t bytes);
 

@@ -11,6 +11,7 @@ namespace GRAPHCONV_VARIANT {
 // A dense matrix past this size is fetched ahead of use. Smaller ones stay in a cache near enough
 // for the processor's own reordering to hide; there, prefetching made products slower.
 constexpr std::int64_t kNearBytes = std::int64_t(1) << 22;
+// A result past this size is written past the caches: it would not be found there later.
 constexpr std::int64_t kStreamedBytes = std::int64_t(1) << 25;
 constexpr std::int64_t kAhead = 16;  // entries between a prefetch and its use
 
@@ -139,8 +140,8 @@ struct PropagateRows {
     }
 };
 
-// Whether out is too large to be found in a cache later, and made of whole cache lines: writing past
-// the caches then saves reading its old lines.
+// Whether out is large, and made of whole cache lines: writing past the caches then saves reading
+// its old lines.
 template <class T, class I>
 bool should_stream(const Propagate<T, I>& a) {
     const std::int64_t row_bytes = a.width * std::int64_t(sizeof(T));

@@ -15,7 +15,7 @@ import pytest
 from tests.command_line import ROOT
 from tests.kernel_cases import HALF, KEY, big_product, big_results, make_rows, needs_native
 
-from graphconv.kernels import Dropout, reference
+from graphconv.kernels import Csr, Dropout, reference
 
 
 def test_same_bits_for_any_number_of_threads(native: ModuleType) -> None:
@@ -56,6 +56,28 @@ def test_a_replica_gives_the_bits_of_its_single_run(native: ModuleType) -> None:
         single = native.feature_product_transposed(rows, denses[r], 200, alone)
         assert (gradient[:, columns] == single).all()
         assert (spread[:, columns] == native.propagate(rows, weights[r])).all()
+
+
+@pytest.mark.parametrize("n_replicas", [2, 3, 5])
+def test_few_features_with_many_entries_are_summed_as_alone(
+    native: ModuleType, n_replicas: int
+) -> None:
+    # Such products are summed up in parts. Together they would be worth more parts than alone.
+    n_rows, n_columns, row_length = 1000, 40, 30
+    rng = np.random.default_rng(5)
+    indices = np.vstack([np.sort(rng.permutation(n_columns)[:row_length]) for _ in range(n_rows)])
+    bounds = np.arange(0, n_rows * row_length + 1, row_length, dtype=np.int32)
+    rows = Csr(bounds[:-1].copy(), bounds[1:].copy(), indices.ravel().astype(np.int32), None)
+    denses = rng.standard_normal((n_replicas, n_rows, 16)).astype(np.float32)
+    keys = tuple(range(1, n_replicas + 1))
+    together = native.feature_product_transposed(
+        rows, np.hstack(list(denses)), n_columns, Dropout(keys, HALF)
+    )
+    for r, dense in enumerate(denses):
+        alone = native.feature_product_transposed(
+            rows, dense, n_columns, Dropout(keys[r : r + 1], HALF)
+        )
+        np.testing.assert_array_equal(together[:, 16 * r : 16 * r + 16], alone)
 
 
 VARIANT_SCRIPT = """

@@ -117,7 +117,7 @@ class ICAClassifier(TransductiveClassifier):
     ) -> FloatMatrix:
         n_features, n_classes = features.shape[1], len(self.relational_.intercept)
         # Classes without a training node are never chosen; NELL has as many of them as of others.
-        classes = np.flatnonzero(np.isfinite(self.relational_.intercept))
+        classes = self.relational_.known_classes
         weight = self.relational_.weight[:, classes]
         intercept = self.relational_.intercept[classes]
         own = np.asarray(features @ weight[:n_features]) + intercept  # (n_nodes, n_known)

@@ -27,9 +27,14 @@ class Logistic:
     def logits(self, columns: Any) -> FloatMatrix:
         return cast(FloatMatrix, np.asarray(columns @ self.weight) + self.intercept)
 
+    @property
+    def known_classes(self) -> IntArray:
+        """Those with a training node."""
+        return np.flatnonzero(np.isfinite(self.intercept))
+
     def probabilities(self, columns: Any) -> FloatMatrix:
         # Without the columns of minus infinity, which take longer than all others.
-        known = np.flatnonzero(np.isfinite(self.intercept))
+        known = self.known_classes
         weight = self.weight[:, known]
         logits = np.asarray(columns @ weight) + self.intercept[known]
         return in_all_classes(softmax(logits, axis=1), known, len(self.intercept))
