@@ -91,16 +91,16 @@ struct FeatureScatter {
     }
 };
 
-// Threads share the product in one of three ways. All give bits that depend on the shapes alone.
+// Threads share the product in one of three ways. All give bits that depend on X alone: neither on
+// the number of threads nor on the width, so that a replica's are those it would have by itself.
 //
-// 1. Many entries to a feature: rows are cut into parts, each is summed on its own, and the sums
-//    are added in order. The number of parts must not depend on the number of threads, nor on that
-//    of keys: a replica's sum has the bits that it would have alone.
+// 1. Many entries to a feature: rows are cut into parts, each is summed up on its own, and the sums
+//    are added in order.
 template <class T, class I>
 int n_row_parts(const FeatureProduct<T, I>& a, std::int64_t n_entries) {
-    const std::int64_t width = key_width(a);
-    if ((n_entries + a.rows.n_rows) * (width + 4) < kWorthThreads) return 1;
-    const std::int64_t out_bytes = a.n_columns * width * std::int64_t(sizeof(T));
+    constexpr std::int64_t kUsualWidth = 16;
+    if ((n_entries + a.rows.n_rows) * (kUsualWidth + 4) < kWorthThreads) return 1;
+    const std::int64_t out_bytes = a.n_columns * kUsualWidth * std::int64_t(sizeof(T));
     std::int64_t n = n_entries / (16 * a.n_columns);  // adding up takes a small share of the time
     if (n > 8) n = 8;
     while (n > 1 && (n - 1) * out_bytes > kScratchBytes) --n;
@@ -125,7 +125,7 @@ void add_parts(const FeatureProduct<T, I>& a, const Chunks& parts, std::int64_t 
 template <class T, class I>
 void scatter_rows(const FeatureProduct<T, I>& a, const Chunks& parts) {
     const std::int64_t size = a.n_columns * a.width, bytes = size * std::int64_t(sizeof(T));
-    if (threads() == 1) {
+    if (threads() == 1 || bytes * (parts.n - 1) > 4 * kScratchBytes) {
         return add_parts(a, parts, 0, a.width, a.out, static_cast<T*>(scratch(bytes)));
     }
     T* partial = static_cast<T*>(scratch(bytes * (parts.n - 1)));

@@ -16,8 +16,8 @@ void set_threads(int n);
 void parallel_for(int n_chunks, void (*body)(void* context, int chunk), void* context);
 
 // Memory for partial sums, kept by the thread from call to call and so free of page faults after
-// the first. `bytes` is at most kScratchBytes, or that for each replica. Throws std::bad_alloc.
-constexpr std::int64_t kScratchBytes = std::int64_t(1) << 23;
+// the first. Throws std::bad_alloc.
 void* scratch(std::int64_t bytes);
+constexpr std::int64_t kScratchBytes = std::int64_t(1) << 23;  // a reasonable size
 
 }  // namespace graphconv

@@ -29,9 +29,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def progress(epoch, validation):
+def progress(epoch, validation, n_replicas=1, n_waiting=0):
     figures = [np.array([value]) for value in (0.5, 0.75, 1.0, validation)]
-    return Progress(epoch, 30, 1, Epoch(*figures))
+    return Progress(epoch, 30, 1, n_waiting, n_replicas, Epoch(*figures))
 
 
 def test_progress_on_a_terminal(monkeypatch):
@@ -49,9 +49,11 @@ def test_progress_elsewhere_is_a_line_now_and_then(monkeypatch, capsys):
     monkeypatch.setattr("graphconv.console.LINE_EVERY", 0.0)
     with Screen().training("training on cora", "choosing settings") as show:
         show(progress(7, float("nan")))
+        show(progress(8, float("nan"), n_replicas=16, n_waiting=9))
     assert capsys.readouterr().err.splitlines() == [
         "training on cora: choosing settings",
         "training on cora: epoch 7/30, loss 0.500",
+        "training on cora: 7 of 16 models, epoch 8/30, loss 0.500",
     ]
     with Screen(quiet=True).training("training on cora", "choosing settings") as show:
         assert show is None

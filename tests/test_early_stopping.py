@@ -10,7 +10,7 @@ from tests.training_runs import SHORT, labelled, run, small_graph, weights
 from graphconv.fitting import build_model
 from graphconv.objective import Objective
 from graphconv.settings import ROBUST, Settings
-from graphconv.training import MAX_EPOCHS_UNWATCHED, Epoch, TrainingState, _stop_early
+from graphconv.training import MAX_EPOCHS_UNWATCHED, TrainingState, _stop_early
 
 
 def drive(sequences, settings, model):
@@ -24,8 +24,9 @@ def drive(sequences, settings, model):
             for parameter in model.parameters():
                 parameter.fill_(number)
         loss, accuracy = np.array(figures, dtype=float).T
-        state.epochs.append(Epoch(loss, accuracy, loss, accuracy))
-        _stop_early(model, state, settings, has_validation=True)
+        state.record(np.arange(len(loss)), np.stack([loss, accuracy, loss, accuracy]))
+        running = state.running(np.arange(len(loss)))
+        _stop_early(state, running, settings, model.replica_weights)
         if (state.stopped_at > 0).all():
             break
     return state
@@ -114,7 +115,7 @@ def test_best_weights_are_restored():
     for name, value in weights(model).items():
         assert torch.equal(value, seen[best][f"model.{name}"])
     objective = Objective(model, SHORT)
-    loss, accuracy = objective.evaluate(labelled(graph, graph.validation_index, model))
+    (loss, accuracy), _ = objective.evaluate(labelled(graph, graph.validation_index, model))
     assert (accuracy[0], -loss[0]) == ranks[best]
 
 
@@ -122,7 +123,7 @@ def test_window_rule_counts_the_penalty_in_its_loss():
     graph = small_graph()
     settings = replace(SHORT, early_stopping="window", patience=50, max_epochs=1, weight_decay=0.3)
     model, state = run(graph, settings)
-    loss, _ = Objective(model, SHORT).evaluate(labelled(graph, graph.validation_index, model))
+    (loss, _), _ = Objective(model, SHORT).evaluate(labelled(graph, graph.validation_index, model))
     squares = float(model.layers[0].weight.detach().double().square().sum())
     assert state.epochs[0].validation_loss[0] == pytest.approx(loss[0] + 0.15 * squares, rel=1e-5)
 

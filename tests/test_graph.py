@@ -52,6 +52,19 @@ def test_adjacency_is_canonical_float32():
     assert Graph(sp.coo_matrix(entries, shape=(2, 2)), directed=True).n_nodes == 2
 
 
+def test_indices_are_as_narrow_as_they_can_be():
+    """Whatever they came as: kernels read half as much, and equal graphs have one fingerprint."""
+    made = []
+    for kind in (np.int32, np.int64):
+        matrix = sp.csr_array(np.eye(3))
+        matrix.indices, matrix.indptr = matrix.indices.astype(kind), matrix.indptr.astype(kind)
+        made.append(Graph(matrix, features=matrix))
+    for graph in made:
+        for own in (graph.adjacency, graph.features):
+            assert own.indices.dtype == own.indptr.dtype == np.int32
+    assert made[0].fingerprint() == made[1].fingerprint()
+
+
 def test_arrays_are_frozen_and_inputs_left_alone():
     labels = np.array([0, -1, 1])
     graph = Graph(PATH, labels=labels)

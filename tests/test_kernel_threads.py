@@ -58,12 +58,14 @@ def test_a_replica_gives_the_bits_of_its_single_run(native: ModuleType) -> None:
         assert (spread[:, columns] == native.propagate(rows, weights[r])).all()
 
 
+@pytest.mark.parametrize("threshold", [HALF, 65536])  # the latter drops nothing
 @pytest.mark.parametrize("n_replicas", [2, 3, 5])
+@pytest.mark.parametrize("n_rows", [1000, 5000])
 def test_few_features_with_many_entries_are_summed_as_alone(
-    native: ModuleType, n_replicas: int
+    native: ModuleType, n_rows: int, n_replicas: int, threshold: int
 ) -> None:
-    # Such products are summed up in parts. Together they would be worth more parts than alone.
-    n_rows, n_columns, row_length = 1000, 40, 30
+    # Such products are summed up in parts, if they are large; how wide they are must not matter.
+    n_columns, row_length = 40, 30
     rng = np.random.default_rng(5)
     indices = np.vstack([np.sort(rng.permutation(n_columns)[:row_length]) for _ in range(n_rows)])
     bounds = np.arange(0, n_rows * row_length + 1, row_length, dtype=np.int32)
@@ -71,11 +73,11 @@ def test_few_features_with_many_entries_are_summed_as_alone(
     denses = rng.standard_normal((n_replicas, n_rows, 16)).astype(np.float32)
     keys = tuple(range(1, n_replicas + 1))
     together = native.feature_product_transposed(
-        rows, np.hstack(list(denses)), n_columns, Dropout(keys, HALF)
+        rows, np.hstack(list(denses)), n_columns, Dropout(keys, threshold)
     )
     for r, dense in enumerate(denses):
         alone = native.feature_product_transposed(
-            rows, dense, n_columns, Dropout(keys[r : r + 1], HALF)
+            rows, dense, n_columns, Dropout(keys[r : r + 1], threshold)
         )
         np.testing.assert_array_equal(together[:, 16 * r : 16 * r + 16], alone)
 

@@ -188,8 +188,8 @@ def _bar(title: str, first: str) -> Iterator[Callable[[Progress], None]]:
                 last = monotonic()
                 bars.update(
                     task,
-                    total=progress.max_epochs,
-                    completed=progress.epoch,
+                    total=progress.n_replicas * progress.max_epochs,
+                    completed=progress.n_epochs_done,
                     figures=_figures(progress),
                 )
 
@@ -250,6 +250,9 @@ def _lines(title: str) -> Callable[[Progress], None]:
 def _figures(progress: Progress) -> str:
     figures = progress.figures
     text = f"epoch {progress.epoch}/{progress.max_epochs}, loss {figures.train_loss.mean():.3f}"
+    if progress.n_replicas > 1:
+        n_begun = progress.n_replicas - progress.n_waiting
+        text = f"{n_begun} of {progress.n_replicas} models, {text}"
     accuracy = figures.validation_accuracy.mean()
     return text if accuracy != accuracy else f"{text}, validation {100 * accuracy:.1f} %"
 

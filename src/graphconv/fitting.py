@@ -59,6 +59,7 @@ class Watch:
     resume_from: dict[str, Tensor] | None = None
     on_checkpoint: Callable[[MakeTensors], None] | None = None
     on_note: Callable[[str], None] | None = None
+    on_end: Callable[[TrainingState], None] | None = None  # told the record
 
 
 def fit_gcn(
@@ -122,6 +123,8 @@ def fit_gcn(
     if watch.on_note is not None and note:
         watch.on_note(note)
     model, scaler, state = _train(graph, settings, seeds, kernels, watch)
+    if watch.on_end is not None:
+        watch.on_end(state)
     fitted = FittedGCN(
         graph, settings, scaler, model, int(state.stopped_at.max()), history_of(state), choice
     )
@@ -129,9 +132,12 @@ def fit_gcn(
 
 
 def history_of(state: TrainingState) -> dict[str, list[float]]:
-    """Loss and accuracy of each epoch, a mean over replicas."""
+    """Loss and accuracy of each epoch, a mean over the replicas that it trained."""
     return {
-        name: np.array([getattr(epoch, name) for epoch in state.epochs]).mean(axis=1).tolist()
+        name: [
+            float(getattr(figures, name)[state.stopped_at > epoch].mean())
+            for epoch, figures in enumerate(state.epochs)
+        ]
         for name in Epoch._fields
     }
 

@@ -42,7 +42,14 @@ def check_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
             f"({row}, {column}) and ({column}, {row}) differ: use graphconv.symmetrise, "
             "or directed=True"
         )
-    return matrix
+    return _with_narrow_indices(matrix)
+
+
+def _with_narrow_indices(matrix: sp.csr_array) -> sp.csr_array:
+    """Indices of four bytes where these do: then the kernels read half as much."""
+    kind = np.int32 if max(*matrix.shape, matrix.nnz) <= np.iinfo(np.int32).max else np.int64
+    indices, indptr = (part.astype(kind, copy=False) for part in (matrix.indices, matrix.indptr))
+    return sp.csr_array((matrix.data, indices, indptr), shape=matrix.shape)
 
 
 def _entry(matrix: sp.csr_array, wrong: npt.NDArray[np.bool_]) -> str:
@@ -80,7 +87,7 @@ def check_features(features: Any, n_nodes: int) -> Any:
         raise ValueError(
             f"features must be finite float32 numbers, got {value} at node {row}, column {column}"
         )
-    return sp.csr_array(matrix) if sp.issparse(matrix) else np.ascontiguousarray(matrix)
+    return _with_narrow_indices(matrix) if sp.issparse(matrix) else np.ascontiguousarray(matrix)
 
 
 def check_labels(labels: Any, n_nodes: int) -> npt.NDArray[np.int64]:

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from graphconv import kernels
 from graphconv.graph import Graph, IntArray
 from graphconv.memory import available_memory, in_units, resident_memory
+from graphconv.replicas import TEAM_SIZE
 from graphconv.settings import Settings
 
 # What a switch to mini-batches starts with: few enough rows for any machine.
@@ -304,23 +305,29 @@ def _training_bytes(
     """A batch, its activations with their gradients, and the weights with Adam's moments."""
     n_terms, widths = _n_terms(settings), _widths(graph, settings)
     n_in_first = reach.n_within[-1]
+    n_at_once = n_replicas
+    if share is None and settings.is_full_batch(len(graph.train_index)):
+        n_at_once = min(n_replicas, TEAM_SIZE * kernels.select().get_threads())
     # Dense features are dropped out into a copy for each replica, kept for the gradient.
-    numbers = n_in_first * _dense_width(graph) * n_replicas
+    numbers = n_in_first * _dense_width(graph) * n_at_once
     for depth, width in enumerate(widths):
         hops_left = (len(widths) - 1 - depth) * n_hops_each
         n_out = reach.n_within[min(hops_left, len(reach.n_within) - 1)]
         n_in = reach.n_within[min(hops_left + n_hops_each, len(reach.n_within) - 1)]
         # Projected, or its gradient; biased and dropped out. The rest is freed in time.
-        numbers += width * n_replicas * (n_in * n_terms + 2 * n_out)
+        numbers += width * n_at_once * (n_in * n_terms + 2 * n_out)
     if share is not None:
         # The rows with those of the halo after them, and the gradient of that; the rows that come
         # and about as many that go, which are copied once more on the way.
-        numbers += max(widths) * n_replicas * (2 * (n_in_first + reach.n_halo) + 4 * reach.n_halo)
+        numbers += max(widths) * n_at_once * (2 * (n_in_first + reach.n_halo) + 4 * reach.n_halo)
     n_weights, n_before = 0, graph.n_features if share is None else share.n_features
     for width in widths:
-        n_weights += n_before * n_terms * n_replicas * width
+        n_weights += n_before * n_terms * width
         n_before = width
-    return _batch_bytes(graph, reach, share) + 4 * numbers + 5 * 4 * n_weights + _TORCH_BYTES
+    # Of each replica its weights, Adam's moments and the best weights; of those that train also the
+    # gradient, and all of it once more where they are not all.
+    numbers += n_weights * (4 * n_replicas + n_at_once * (1 if n_at_once == n_replicas else 4))
+    return _batch_bytes(graph, reach, share) + 4 * numbers + _TORCH_BYTES
 
 
 def _prediction_bytes(

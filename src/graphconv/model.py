@@ -7,11 +7,12 @@ what it would compute alone.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 import torch
@@ -74,8 +75,7 @@ class GraphConvolution(nn.Module):
     ) -> None:
         super().__init__()
         self.propagation = propagation
-        self.n_replicas = len(generators)
-        shape = (n_in, propagation.n_terms, self.n_replicas, n_out)
+        shape = (n_in, propagation.n_terms, len(generators), n_out)
         self.weight = nn.Parameter(torch.empty(shape))
         limit = math.sqrt(6 / (n_in + n_out))  # Glorot and Bengio, uniform, each matrix by itself
         with torch.no_grad():
@@ -83,7 +83,7 @@ class GraphConvolution(nn.Module):
                 for term in range(propagation.n_terms):
                     draw = torch.rand((n_in, n_out), generator=generator)
                     self.weight[:, term, replica] = draw.mul_(2 * limit).sub_(limit)
-        self.bias = nn.Parameter(torch.zeros(self.n_replicas, n_out)) if bias else None
+        self.bias = nn.Parameter(torch.zeros(len(generators), n_out)) if bias else None
 
     def forward(self, hidden: Tensor, batch: Batch, hop: int, entry: Entry) -> Tensor:
         """Layer on hidden values (n_within[hop + n_hops], n_replicas * n_in).
@@ -157,7 +157,7 @@ class GraphConvolution(nn.Module):
     ) -> Tensor:
         row_ids = batch.rows[: len(features)]
         products = []  # each (n_rows, n_terms, n_out)
-        for replica in range(self.n_replicas):
+        for replica in range(self.weight.shape[2]):
             own = features
             if dropout is not None:
                 key = Dropout((dropout.keys[replica],), dropout.threshold)
@@ -247,6 +247,41 @@ class GCN(nn.Module):
         """The dropout of each layer's input in an epoch; None means none."""
         return [self._dropout(epoch, depth) for depth in range(len(self.thresholds))]
 
+    def some_replicas(self, chosen: Sequence[int]) -> GCN:
+        """A model of some of the replicas, with weights of its own.
+
+        Examples
+        --------
+        >>> from graphconv import Settings, load_dataset
+        >>> from graphconv.fitting import build_model
+        >>> model = build_model(load_dataset("karate"), Settings(), seeds=[5, 6, 7])
+        >>> model.some_replicas([2, 0]).seeds
+        (7, 5)
+        """
+        index = torch.tensor(chosen)
+        own = {
+            id(parameter): nn.Parameter(
+                parameter.detach().index_select(replica_axis(parameter), index)
+            )
+            for parameter in self.parameters()
+        }
+        model = copy.deepcopy(self, cast(dict[int, Any], own))  # which takes these for copied
+        model.seeds = tuple(self.seeds[replica] for replica in chosen)
+        model.propagation.n_replicas = len(chosen)
+        return model
+
+    def replica_weights(self, replica: int) -> dict[str, Tensor]:
+        """A copy of one replica's parameters."""
+        return {
+            name: parameter.detach().select(replica_axis(parameter), replica).clone()
+            for name, parameter in self.named_parameters()
+        }
+
+    def load_replica(self, replica: int, weights: Mapping[str, Tensor]) -> None:
+        """Put parameters, as `replica_weights` gave them, into one replica."""
+        for name, parameter in self.named_parameters():
+            parameter.detach().select(replica_axis(parameter), replica).copy_(weights[name])
+
     def embed(self, batch: Batch) -> Tensor:
         """Activations that enter the last layer, shape (n_rows, n_replicas, width)."""
         return self._run(batch, None, len(self.layers) - 1)
@@ -285,6 +320,12 @@ class GCN(nn.Module):
         if epoch is None or threshold == 65536:
             return None
         return Dropout(tuple(hash_key(seed, epoch, depth) for seed in self.seeds), threshold)
+
+
+def replica_axis(parameter: Tensor) -> int:
+    """Which axis of a parameter has one place for each replica."""
+    # Weights are (n_in, n_terms, n_replicas, n_out); everything else has replicas first.
+    return 2 if parameter.ndim == 4 else 0
 
 
 def hash_key(*parts: int) -> int:

@@ -7,7 +7,7 @@ parameters if they are wanted.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 from weakref import WeakKeyDictionary
@@ -109,23 +109,19 @@ class Objective:
         found = torch.autograd.grad(loss.apply(logits, torch.from_numpy(slope)), self._parameters)
         return found if self.group is None else _added_up(found, self.group), mean, total
 
-    def evaluate(self, labelled: LabelledBatch | Iterable[LabelledBatch]) -> FloatArray:
-        """Loss and accuracy of each replica on a batch or on several, without dropout.
+    def evaluate(self, labelled: LabelledBatch) -> tuple[FloatArray, float]:
+        """Each replica's loss and accuracy without dropout, and how much the batch counts.
 
         Nodes count by their weight. For several labels a node, accuracy is the share of (node,
-        class) pairs that are right.
-
-        Returns
-        -------
-        array of shape (2, n_replicas)
+        class) pairs that are right. Both together are an array of shape (2, n_replicas).
         """
-        parts = [labelled] if isinstance(labelled, LabelledBatch) else labelled
-        found = [_mean_figures(self._figures(part), part.total, self.group) for part in parts]
-        if len(found) == 1:
-            return found[0][0]
-        shares = np.array([total for _, total in found])
-        shares /= shares.sum()
-        return np.tensordot(shares, np.array([figures for figures, _ in found]), axes=1)
+        chain = self._chain(labelled, drops=False)
+        if chain is not None:
+            logits = chain.forward(self.model.dropouts(None))
+        else:
+            with torch.no_grad():
+                logits = self.model.forward(labelled.batch).numpy()
+        return _mean_figures(self._loss(labelled, logits)[1], labelled.total, self.group)
 
     def penalty(self) -> FloatArray:
         """The L2 penalty of each replica, which Adam sees to and the loss does not hold."""
@@ -137,13 +133,6 @@ class Objective:
             columns = np.einsum("ij,ij->j", rows, rows)
             squares += columns.reshape(n_replicas, n_out).sum(axis=1, dtype=np.float64)
         return self.weight_decay / 2 * squares
-
-    def _figures(self, labelled: LabelledBatch) -> FloatArray:
-        chain = self._chain(labelled, drops=False)
-        if chain is not None:
-            return self._loss(labelled, chain.forward(self.model.dropouts(None)))[1]
-        with torch.no_grad():
-            return self._loss(labelled, self.model.forward(labelled.batch).numpy())[1]
 
     def _loss(
         self, labelled: LabelledBatch, logits: Array, with_gradient: bool = False

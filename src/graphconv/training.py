@@ -1,7 +1,7 @@
 """train(): the only loop.
 
 A model and labelled batches enter, a trained model and its History leave. Full-batch training is a
-single batch that holds all training nodes. Replicas in one model train side by side: each has its
+single batch that holds all training nodes. The replicas of a model share the batches: each has its
 own loss, its own early stopping and its own best weights, and ends as it would have ended alone.
 """
 
@@ -10,21 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from graphconv.adam import Adam
 from graphconv.model import GCN
-from graphconv.objective import (
-    FloatArray,
-    Group,
-    LabelledBatch,
-    Objective,
-)
+from graphconv.objective import FloatArray, Group, LabelledBatch
+from graphconv.replicas import IntArray, Replicas, Team, team_size
 from graphconv.settings import Settings
 
 # Without validation nodes there is nothing to stop by; the paper's number of epochs is safe.
@@ -36,7 +31,7 @@ MakeBatches = Callable[[int], Iterable[LabelledBatch]]
 
 
 class Epoch(NamedTuple):
-    """Figures of one epoch, each of shape (n_replicas,)."""
+    """Figures of one epoch, each of shape (n_replicas,); NaN for replicas that did not run it."""
 
     train_loss: FloatArray
     train_accuracy: FloatArray
@@ -49,8 +44,17 @@ class Progress(NamedTuple):
 
     epoch: int
     max_epochs: int
-    n_running: int
-    figures: Epoch
+    n_running: int  # replicas that go on
+    n_waiting: int  # replicas that have not begun
+    n_replicas: int
+    figures: Epoch  # of the replicas that this epoch trained
+
+    @property
+    def n_epochs_done(self) -> int:
+        """Of n_replicas * max_epochs; replicas that have stopped count as if they had run all."""
+        n_here = len(self.figures.train_loss)
+        n_before = self.n_replicas - self.n_waiting - n_here
+        return n_before * self.max_epochs + n_here * self.epoch
 
 
 @dataclass
@@ -58,20 +62,41 @@ class TrainingState:
     """All that continuing a training needs; plain tensors, so it can be saved safely."""
 
     epochs: list[Epoch]
-    stopped_at: npt.NDArray[np.int64]  # (n_replicas,) number of epochs run, 0 while running
+    n_run: IntArray  # (n_replicas,) number of epochs run
+    stopped_at: IntArray  # (n_replicas,) the same once it has stopped, 0 before
     best_score: FloatArray  # (n_replicas, 2) best validation accuracy and loss
-    last_gain: npt.NDArray[np.int64]  # (n_replicas,) epoch of the last improvement
+    last_gain: IntArray  # (n_replicas,) epoch of the last improvement
     kept: list[dict[str, Tensor] | None]  # weights to end with, for each replica
 
     @classmethod
     def start(cls, n_replicas: int) -> TrainingState:
         return cls(
             epochs=[],
+            n_run=np.zeros(n_replicas, dtype=np.int64),
             stopped_at=np.zeros(n_replicas, dtype=np.int64),
             best_score=np.tile([-np.inf, np.inf], (n_replicas, 1)),
             last_gain=np.zeros(n_replicas, dtype=np.int64),
             kept=[None] * n_replicas,
         )
+
+    def record(self, replicas: IntArray, figures: FloatArray) -> None:
+        """Note the figures (4, n) of an epoch that some replicas, all equally far, have run."""
+        epoch = int(self.n_run[replicas[0]])
+        if epoch == len(self.epochs):
+            self.epochs.append(Epoch(*np.full((4, len(self.n_run)), np.nan)))
+        for values, own in zip(self.epochs[epoch], figures, strict=True):
+            values[replicas] = own
+        self.n_run[replicas] += 1
+
+    def running(self, replicas: IntArray) -> IntArray:
+        """Those of some replicas that have not stopped."""
+        has_stopped = self.stopped_at[replicas] > 0
+        return replicas[~has_stopped]
+
+    def teams(self, size: int) -> Iterator[IntArray]:
+        """Replicas that have not stopped, in teams of at most `size` that are equally far."""
+        while len(running := self.running(np.arange(len(self.n_run)))):
+            yield running[self.n_run[running] == self.n_run[running[0]]][:size]
 
 
 def train(
@@ -109,30 +134,45 @@ def train(
         share of every batch. Without it this process trains alone.
     """
     state = TrainingState.start(len(model.seeds))
-    objective = Objective(model, settings, group)
-    optimiser = _adam(objective, settings)
-    if resume_from is not None:
-        state = _restore(model, optimiser, resume_from)
     max_epochs = settings.max_epochs
     if validation is None and settings.early_stopping != "none":
         max_epochs = min(max_epochs, MAX_EPOCHS_UNWATCHED)
+    # Batches that are made anew are made once for all replicas; processes that train together say
+    # more at once, and less often.
+    at_once = len(model.seeds) if callable(batches) or group else team_size(model)
     with single_torch_thread():
-        for epoch in range(len(state.epochs), max_epochs):
-            if (state.stopped_at > 0).all():
-                break
-            steps = batches(epoch) if callable(batches) else batches
-            watched = validation(epoch) if callable(validation) else validation
-            figures = _run_epoch(objective, optimiser, steps, watched, epoch, settings)
-            state.epochs.append(figures)
-            _stop_early(model, state, settings, has_validation=validation is not None)
-            if on_epoch is not None:
-                running = int((state.stopped_at == 0).sum())
-                on_epoch(Progress(epoch + 1, max_epochs, running, figures))
-            if on_checkpoint is not None:
-                on_checkpoint(lambda: _checkpoint(model, optimiser, state))
+        everyone = Replicas(model, settings, group)
+        n_steps = 0 if resume_from is None else int(resume_from["adam.n_steps"])
+        if resume_from is not None:
+            state = _restore(everyone, resume_from)
+        for replicas in state.teams(at_once):
+            first = int(state.n_run[replicas[0]])
+            team = everyone.take(replicas, n_steps if first > 0 else 0)
+            for epoch in range(first, max_epochs):
+                steps = batches(epoch) if callable(batches) else batches
+                watched = validation(epoch) if callable(validation) else validation
+                figures = _run_epoch(team, steps, watched, epoch, settings)
+                state.record(team.replicas, figures)
+                if validation is not None:
+                    _stop_early(state, team.replicas, settings, team.weights_of)
+                running = state.running(team.replicas)
+                if on_epoch is not None:
+                    n_waiting = int((state.n_run == 0).sum())
+                    counts = (len(running), n_waiting, len(model.seeds))
+                    on_epoch(Progress(epoch + 1, max_epochs, *counts, Epoch(*figures)))
+                if 0 < len(running) < len(team.replicas):
+                    everyone.put_back(team)
+                    team = everyone.take(running, team.optimiser.n_steps)
+                if on_checkpoint is not None:
+                    on_checkpoint(partial(_checkpoint, everyone, team, state))
+                if not len(running):
+                    break
+            everyone.put_back(team)
+            state.stopped_at[team.replicas] = state.n_run[team.replicas]
     model.propagation.kernels.trim_memory()
-    state.stopped_at[state.stopped_at == 0] = len(state.epochs)
-    _load_kept(model, state)
+    for replica, weights in enumerate(state.kept):
+        if weights is not None:
+            model.load_replica(replica, weights)
     return state
 
 
@@ -151,66 +191,70 @@ def single_torch_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _adam(objective: Objective, settings: Settings) -> Adam:
-    model = objective.model
-    chosen = {id(layer.weight) for layer in objective.penalised}
-    parameters = dict(model.named_parameters())
-    decay = {
-        name: settings.weight_decay
-        for name, parameter in parameters.items()
-        if id(parameter) in chosen
-    }
-    return Adam(parameters, settings.learning_rate, model.propagation.kernels, decay)
-
-
 def _run_epoch(
-    objective: Objective,
-    optimiser: Adam,
+    team: Team,
     batches: Iterable[LabelledBatch],
     validation: LabelledBatch | Iterable[LabelledBatch] | None,
     epoch: int,
     settings: Settings,
-) -> Epoch:
-    figures, totals = [], []
-    for labelled in batches:
-        slopes, mean, total = objective.gradients(labelled, epoch)
-        optimiser.step(slopes)
-        figures.append(mean)
-        totals.append(total)
-    mean = np.average(figures, axis=0, weights=totals) if len(totals) > 1 else figures[0]
-    train_loss, train_accuracy = mean
+) -> FloatArray:
+    """Figures of the team, shape (4, n_replicas), in the order of Epoch's."""
+    trained = _mean(_step(team, labelled, epoch) for labelled in batches)
     if validation is None:
-        missing = np.full(len(train_loss), np.nan)
-        return Epoch(train_loss, train_accuracy, missing, missing)
-    validation_loss, validation_accuracy = objective.evaluate(validation)
+        return np.concatenate([trained, np.full_like(trained, np.nan)])
+    parts = [validation] if isinstance(validation, LabelledBatch) else validation
+    watched = _mean(team.objective.evaluate(part) for part in parts)
     if settings.early_stopping == "window":
         # The authors' validation cost carries the L2 term, which matters to their stopping rule.
-        validation_loss = validation_loss + objective.penalty()
-    return Epoch(train_loss, train_accuracy, validation_loss, validation_accuracy)
+        watched[0] += team.objective.penalty()
+    return np.concatenate([trained, watched])
 
 
-def _stop_early(model: GCN, state: TrainingState, settings: Settings, has_validation: bool) -> None:
-    """Mark the replicas that end with this epoch, and keep the weights they should end with."""
-    if not has_validation or settings.early_stopping == "none":
+def _step(team: Team, labelled: LabelledBatch, epoch: int) -> tuple[FloatArray, float]:
+    slopes, figures, total = team.objective.gradients(labelled, epoch)
+    team.optimiser.step(slopes)
+    return figures, total
+
+
+def _mean(found: Iterable[tuple[FloatArray, float]]) -> FloatArray:
+    """The mean of figures, each of which counts as much as its batch."""
+    figures, totals = zip(*found, strict=True)
+    if len(totals) == 1:
+        return cast(FloatArray, figures[0])
+    return np.average(figures, axis=0, weights=totals)
+
+
+def _stop_early(
+    state: TrainingState,
+    replicas: IntArray,
+    settings: Settings,
+    weights_of: Callable[[int], dict[str, Tensor]],
+) -> None:
+    """Mark those that end with the epoch they have run, and keep the weights they should end with.
+
+    All have run the same number of epochs.
+    """
+    if settings.early_stopping == "none" or not len(replicas):
         return
-    epoch = len(state.epochs)
+    epoch = int(state.n_run[replicas[0]])
     if settings.early_stopping == "window":
         window = settings.patience
         if epoch <= window + 1:
             return
-        recent = np.array([figures.validation_loss for figures in state.epochs[-window - 1 :]])
+        rows = state.epochs[epoch - window - 1 : epoch]
+        recent = np.array([figures.validation_loss[replicas] for figures in rows])
         rising = recent[-1] > recent[:-1].mean(axis=0)
-        for replica in np.flatnonzero(rising & (state.stopped_at == 0)).tolist():
+        for replica in replicas[rising].tolist():
             state.stopped_at[replica] = epoch
-            state.kept[replica] = replica_weights(model, replica)
+            state.kept[replica] = weights_of(replica)
         return
-    figures = state.epochs[-1]
-    for replica in np.flatnonzero(state.stopped_at == 0).tolist():
+    figures = state.epochs[epoch - 1]
+    for replica in replicas.tolist():
         accuracy = figures.validation_accuracy[replica]
         loss = figures.validation_loss[replica]
         best_accuracy, best_loss = state.best_score[replica]
         if accuracy > best_accuracy or (accuracy == best_accuracy and loss < best_loss):
-            state.kept[replica] = replica_weights(model, replica)
+            state.kept[replica] = weights_of(replica)
         if accuracy > best_accuracy or loss < best_loss:
             state.last_gain[replica] = epoch
         state.best_score[replica] = max(accuracy, best_accuracy), min(loss, best_loss)
@@ -218,40 +262,16 @@ def _stop_early(model: GCN, state: TrainingState, settings: Settings, has_valida
             state.stopped_at[replica] = epoch
 
 
-def replica_weights(model: GCN, replica: int) -> dict[str, Tensor]:
-    """A copy of one replica's parameters."""
-    return {
-        name: _of_replica(parameter.detach(), replica).clone()
-        for name, parameter in model.named_parameters()
-    }
-
-
-def _of_replica(parameter: Tensor, replica: int) -> Tensor:
-    # Weights are (n_in, n_terms, n_replicas, n_out); everything else has replicas first.
-    return parameter[:, :, replica] if parameter.ndim == 4 else parameter[replica]
-
-
-def load_replica(model: GCN, replica: int, weights: dict[str, Tensor]) -> None:
-    """Put parameters, as `replica_weights` gave them, into one replica of a model."""
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            _of_replica(parameter, replica).copy_(weights[name])
-
-
-def _load_kept(model: GCN, state: TrainingState) -> None:
-    for replica, weights in enumerate(state.kept):
-        if weights is not None:
-            load_replica(model, replica, weights)
-
-
-def _checkpoint(model: GCN, optimiser: Adam, state: TrainingState) -> dict[str, Tensor]:
+def _checkpoint(everyone: Replicas, team: Team, state: TrainingState) -> dict[str, Tensor]:
+    everyone.put_back(team)
+    model, optimiser = everyone.model, everyone.optimiser
     tensors = {f"model.{n}": p.detach().clone() for n, p in model.named_parameters()}
-    tensors["adam.n_steps"] = torch.tensor(optimiser.n_steps)
+    tensors["adam.n_steps"] = torch.tensor(team.optimiser.n_steps)
     for name in optimiser.parameters:
         tensors[f"adam.mean.{name}"] = optimiser.mean[name].clone()
         tensors[f"adam.square.{name}"] = optimiser.square[name].clone()
     tensors["epochs"] = torch.from_numpy(np.array(state.epochs))  # (n_epochs, 4, n_replicas)
-    for name in ("stopped_at", "best_score", "last_gain"):
+    for name in ("n_run", "stopped_at", "best_score", "last_gain"):
         tensors[f"state.{name}"] = torch.from_numpy(getattr(state, name).copy())
     for replica, weights in enumerate(state.kept):
         for name, value in (weights or {}).items():
@@ -259,20 +279,21 @@ def _checkpoint(model: GCN, optimiser: Adam, state: TrainingState) -> dict[str, 
     return tensors
 
 
-def _restore(model: GCN, optimiser: Adam, tensors: dict[str, Tensor]) -> TrainingState:
+def _restore(everyone: Replicas, tensors: dict[str, Tensor]) -> TrainingState:
+    model, optimiser = everyone.model, everyone.optimiser
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(tensors[f"model.{name}"])
             optimiser.mean[name].copy_(tensors[f"adam.mean.{name}"])
             optimiser.square[name].copy_(tensors[f"adam.square.{name}"])
-    optimiser.n_steps = int(tensors["adam.n_steps"])
     kept: list[dict[str, Tensor] | None] = []
     for replica in range(len(model.seeds)):
         prefix = f"kept.{replica}."
         own = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
         kept.append(own or None)
     return TrainingState(
-        epochs=[Epoch(*figures) for figures in tensors["epochs"].numpy()],
+        epochs=[Epoch(*figures) for figures in tensors["epochs"].numpy().copy()],
+        n_run=tensors["state.n_run"].numpy().copy(),
         stopped_at=tensors["state.stopped_at"].numpy().copy(),
         best_score=tensors["state.best_score"].numpy().copy(),
         last_gain=tensors["state.last_gain"].numpy().copy(),

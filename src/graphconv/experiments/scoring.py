@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from graphconv.baselines import make_estimator
 from graphconv.experiments.runs import Record, Series
 from graphconv.fitted import FittedGCN
@@ -16,7 +14,7 @@ from graphconv.graph import Graph, IntArray
 from graphconv.predictions import accuracy
 from graphconv.settings import Settings
 from graphconv.splits import random_split
-from graphconv.training import Progress
+from graphconv.training import TrainingState
 
 # A guess at the seconds of one run of the paper's GCN on one core, for the time left.
 SECONDS = {"cora": 0.2, "citeseer": 0.2, "pubmed": 0.5, "nell": 8.0, "karate": 0.05}
@@ -72,17 +70,7 @@ def fit_replicas(
     graph: Graph, settings: dict[str, Any], seeds: Sequence[int]
 ) -> tuple[FittedGCN, IntArray]:
     """A GCN for each seed, and how many epochs each of them ran."""
-    last: dict[str, Any] = {}
-
-    def on_epoch(progress: Progress) -> None:
-        last["epoch"] = progress.epoch
-        last["is_over"] = progress.n_running == 0 or progress.epoch == progress.max_epochs
-
-    def on_checkpoint(make_tensors: Any) -> None:
-        if last["is_over"]:  # copying all tensors costs something, so once is enough
-            last["stopped_at"] = make_tensors()["state.stopped_at"].numpy()
-
-    watch = Watch(on_epoch=on_epoch, on_checkpoint=on_checkpoint)
+    states: list[TrainingState] = []
     overrides = Settings.from_json(settings).to_json()
     fitted = fit_gcn(
         graph,
@@ -91,10 +79,9 @@ def fit_replicas(
         seeds=seeds,
         validation_fraction=0,
         calibrate=False,
-        watch=watch,
+        watch=Watch(on_end=states.append),
     )
-    stopped: IntArray = last["stopped_at"]
-    return fitted, np.where(stopped == 0, last["epoch"], stopped)
+    return fitted, states[0].stopped_at
 
 
 def run_record(graph: Graph, shares: Any, seed: int, epochs: int | None, seconds: float) -> Record:

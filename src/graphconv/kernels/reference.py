@@ -286,6 +286,11 @@ def _floyd(key: int, rows: Array, lengths: Array, fanout: int) -> Array:
     return chosen
 
 
+def get_threads() -> int:
+    """How many threads the kernels use."""
+    return 1
+
+
 def trim_memory() -> None:
     """Let go of memory; nothing is kept here."""
 
