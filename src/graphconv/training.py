@@ -82,11 +82,14 @@ class TrainingState:
     def record(self, replicas: IntArray, figures: FloatArray) -> None:
         """Note the figures (4, n) of an epoch that some replicas, all equally far, have run."""
         epoch = int(self.n_run[replicas[0]])
+        self.n_run[replicas] += 1
+        if len(replicas) == len(self.n_run):
+            self.epochs.append(Epoch(*figures))
+            return
         if epoch == len(self.epochs):
             self.epochs.append(Epoch(*np.full((4, len(self.n_run)), np.nan)))
         for values, own in zip(self.epochs[epoch], figures, strict=True):
             values[replicas] = own
-        self.n_run[replicas] += 1
 
     def running(self, replicas: IntArray) -> IntArray:
         """Those of some replicas that have not stopped."""
@@ -242,7 +245,7 @@ def _stop_early(
         if epoch <= window + 1:
             return
         rows = state.epochs[epoch - window - 1 : epoch]
-        recent = np.array([figures.validation_loss[replicas] for figures in rows])
+        recent = np.array([figures.validation_loss for figures in rows])[:, replicas]
         rising = recent[-1] > recent[:-1].mean(axis=0)
         for replica in replicas[rising].tolist():
             state.stopped_at[replica] = epoch
