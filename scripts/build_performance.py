@@ -107,7 +107,7 @@ def whole_runs(results: dict[str, Any]) -> str:
             verdict(row["ratio"] <= 0.5) if key == "data" else "",
         ]
         for key, settings in (("data", "paper, 100 epochs"), ("default", "default"))
-        for name, row in replicas.get(key, {}).items()
+        for name, row in replicas[key].items()
     ]
     n = replicas["n_replicas"]
     return f"""## Whole runs

@@ -8,6 +8,7 @@ it does for few.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,8 @@ from graphconv.settings import Settings
 # Both are for one thread of the kernels.
 TEAM_SIZE = 4
 TEAM_WEIGHT_BYTES = 1 << 19
+
+MOMENTS = ("mean", "square")  # what Adam knows of a parameter
 
 IntArray = npt.NDArray[np.int64]
 
@@ -73,8 +76,8 @@ class Replicas:
             team = self._everyone  # nothing need be copied
         else:
             team = self._team(replicas, self.model.some_replicas(replicas.tolist()))
-            for own, home in self._pairs(team):
-                index = torch.from_numpy(replicas)
+            index = torch.from_numpy(replicas)
+            for own, home in self._pairs(team, MOMENTS):
                 own.copy_(home.index_select(replica_axis(home), index))
         team.optimiser.n_steps = n_steps
         return team
@@ -84,16 +87,13 @@ class Replicas:
         if team is self._everyone:
             return
         index = torch.from_numpy(team.replicas)
-        for own, home in self._pairs(team):
+        for own, home in self._pairs(team, ("parameters", *MOMENTS)):
             home.index_copy_(replica_axis(home), index, own)
 
-    def _pairs(self, team: Team) -> list[tuple[Tensor, Tensor]]:
-        """All that training changes: a team's arrays, each with that of all replicas."""
-        return [
-            (own[name].detach(), home[name].detach())
-            for own, home in zip(_changing(team.optimiser), _changing(self.optimiser), strict=True)
-            for name in home
-        ]
+    def _pairs(self, team: Team, kinds: Sequence[str]) -> list[tuple[Tensor, Tensor]]:
+        """A team's arrays of some kinds, each with that of all replicas."""
+        both = [(getattr(team.optimiser, kind), getattr(self.optimiser, kind)) for kind in kinds]
+        return [(own[name].detach(), home[name].detach()) for own, home in both for name in home]
 
     def _team(self, replicas: IntArray, model: GCN) -> Team:
         objective = Objective(model, self._settings, self._group)
@@ -107,7 +107,3 @@ class Replicas:
         rate = self._settings.learning_rate
         optimiser = Adam(parameters, rate, model.propagation.kernels, decay)
         return Team(replicas, model, objective, optimiser)
-
-
-def _changing(optimiser: Adam) -> tuple[dict[str, Tensor], ...]:
-    return optimiser.parameters, optimiser.mean, optimiser.square

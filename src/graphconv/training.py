@@ -97,7 +97,10 @@ class TrainingState:
         return replicas[~has_stopped]
 
     def teams(self, size: int) -> Iterator[IntArray]:
-        """Replicas that have not stopped, in teams of at most `size` that are equally far."""
+        """Replicas that have not stopped, in teams of at most `size` that are equally far.
+
+        Each team must have stopped before the next is asked for.
+        """
         while len(running := self.running(np.arange(len(self.n_run)))):
             yield running[self.n_run[running] == self.n_run[running[0]]][:size]
 
@@ -160,9 +163,16 @@ def train(
                     _stop_early(state, team.replicas, settings, team.weights_of)
                 running = state.running(team.replicas)
                 if on_epoch is not None:
-                    n_waiting = int((state.n_run == 0).sum())
-                    counts = (len(running), n_waiting, len(model.seeds))
-                    on_epoch(Progress(epoch + 1, max_epochs, *counts, Epoch(*figures)))
+                    on_epoch(
+                        Progress(
+                            epoch + 1,
+                            max_epochs,
+                            n_running=len(running),
+                            n_waiting=int((state.n_run == 0).sum()),
+                            n_replicas=len(model.seeds),
+                            figures=Epoch(*figures),
+                        )
+                    )
                 if 0 < len(running) < len(team.replicas):
                     everyone.put_back(team)
                     team = everyone.take(running, team.optimiser.n_steps)
