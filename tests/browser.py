@@ -50,7 +50,11 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
         self.driver.get("about:blank")
         self.driver.get_log("browser"), self.driver.get_log("performance")
-        self.driver.get(path.resolve().as_uri())
+        address = path.resolve().as_uri()
+        self.driver.get(address)
+        # On a busy machine the driver comes back before the page has begun to load.
+        loaded = f"location.href === {json.dumps(address)} && document.readyState === 'complete'"
+        self.wait(loaded, f"{address} to be loaded", seconds=60)
 
     def run(self, script, *arguments):
         return self.driver.execute_script(script, *arguments)
