@@ -79,6 +79,19 @@ struct HiddenProduct {
 };
 
 template <class T, class I>
+struct PropagateSparse {
+    Rows<T, I> rows;
+    Rows<T, I> features;
+    const T* row_scale;     // (rows.n_rows,) or null
+    const T* column_scale;  // (features.n_rows,) or null
+    I* indptr;
+    I* columns;
+    T* entries;
+    std::int64_t n_columns;  // of the features
+    T self_weight;
+};
+
+template <class T, class I>
 struct Walks {
     Rows<T, I> rows;
     const double* totals;        // (rows.n_entries + 1,) or null
@@ -114,6 +127,7 @@ struct Adam {
 template <class T, class I>
 struct Kernels {
     void (*propagate)(const Propagate<T, I>&);
+    void (*propagate_sparse)(const PropagateSparse<T, I>&);
     void (*feature_product)(const FeatureProduct<T, I>&);
     void (*feature_product_transposed)(const FeatureProduct<T, I>&);
     void (*dropout_dense)(const DropoutDense<T>&);

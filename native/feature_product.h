@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <vector>
 
 #include "arguments.h"
 #include "blocks.h"
@@ -171,9 +172,71 @@ void multiply_by_slice(const FeatureProduct<T, I>& a) {
     });
 }
 
+// Without dropout, where rows are long and one tile wide: some columns of X at a time, so that the
+// weights that they meet stay in the nearest cache. A row's sum waits in `out` meanwhile.
+template <class T, class I>
+struct RangedRows {
+    static constexpr std::int64_t kNearestBytes = 24 << 10;
+    // Entries of a row in a range: of fewer, the wrong guess where they end costs too much.
+    static constexpr std::int64_t kLong = 24;
+
+    const FeatureProduct<T, I>& a;
+    std::int64_t range;  // columns of X
+
+    explicit RangedRows(const FeatureProduct<T, I>& arguments)
+        : a(arguments), range(kNearestBytes / (a.width * std::int64_t(sizeof(T)) + 1)) {}
+
+    bool pays() const {
+        return a.width >= 32 && a.width * sizeof(T) <= 256 && a.rows.values != nullptr &&
+               range < a.n_columns &&
+               count_entries(a.rows) * range >= kLong * a.rows.n_rows * a.n_columns;
+    }
+
+    void operator()(std::int64_t first, std::int64_t last) const {
+        for_each_tile<T>(a.width, [&](auto shape, std::int64_t column, std::int64_t last_pack) {
+            using Tile = typename decltype(shape)::Tile;
+            std::vector<I> next(a.rows.begin + first, a.rows.begin + last);
+            for (std::int64_t from = 0; from < a.n_columns; from += range) {
+                add_range<Tile>(from, first, last, next.data(), column, last_pack);
+            }
+        });
+    }
+
+    template <class Tile>
+    void add_range(std::int64_t from, std::int64_t first, std::int64_t last, I* next,
+                   std::int64_t column, std::int64_t last_pack) const {
+        const I* indices = a.rows.indices;
+        const T* values = a.rows.values;
+        const T* weight = a.dense + column;
+        const std::int64_t width = a.width, limit = from + range;
+        for (std::int64_t row = first; row < last; ++row) {
+            T* out = a.out + row * width + column;
+            std::int64_t e = next[row - first];
+            const std::int64_t end = a.rows.end[row];
+            Tile sum;
+            if (from == 0) {
+                sum.clear();
+            } else {
+                sum.load(out, last_pack);
+            }
+            for (; e < end && indices[e] < limit; ++e) {
+                Tile terms;
+                terms.load(weight + indices[e] * width, last_pack);
+                terms.scale(values[e]);
+                sum.add(terms);
+            }
+            sum.store(out, last_pack);
+            next[row - first] = I(e);
+        }
+    }
+};
+
 template <class T, class I>
 void feature_product(const FeatureProduct<T, I>& a) {
-    if (a.dropout.n_keys == 0 && by_slice(a)) {
+    const RangedRows<T, I> ranged(a);
+    if (a.dropout.n_keys == 0 && ranged.pays()) {
+        share_rows(a.rows, a.width, ranged);
+    } else if (a.dropout.n_keys == 0 && by_slice(a)) {
         multiply_by_slice(a);
     } else if (a.dropout.n_keys == 0) {
         propagate(Propagate<T, I>{a.rows, a.dense, nullptr, nullptr, a.out, a.n_columns, a.width,

@@ -80,6 +80,7 @@ public:
 
 private:
     static constexpr std::int64_t kStripElements = 4096;
+    static constexpr std::int64_t kMostPadded = 256;
 
     struct Left {  // element (i, k) of the left factor is at i * row_step + k * column_step
         const T* data;
@@ -103,6 +104,9 @@ private:
     static void multiply(const Left& left, const T* right, std::int64_t right_step, T* to,
                          std::int64_t to_step, std::int64_t n, std::int64_t inner,
                          std::int64_t width, bool add) {
+        if (width > 1 && width < 4 && n >= 4 && inner <= kMostPadded) {
+            return multiply_padded(left, right, right_step, to, to_step, n, inner, width, add);
+        }
         for_each_tile<T>(width, [&](auto shape, std::int64_t column, std::int64_t last) {
             using Tile = typename decltype(shape)::Tile;
             constexpr int kRows = Tile::kPacks <= 2 ? 4 : Tile::kPacks <= 4 ? 2 : 1;
@@ -116,6 +120,37 @@ private:
                               last, add);
             }
         });
+    }
+
+    // The same for two or three columns, as four: registers are loaded and stored whole, and one
+    // column at a time took three times as long.
+    static void multiply_padded(const Left& left, const T* right, std::int64_t right_step, T* to,
+                                std::int64_t to_step, std::int64_t n, std::int64_t inner,
+                                std::int64_t width, bool add) {
+        using Tile = GRAPHCONV_VARIANT::Tile<T, 4, 1>;
+        constexpr std::int64_t kRows = 8;
+        T padded[4 * kMostPadded];
+        for (std::int64_t j = 0; j < inner; ++j) {
+            for (int c = 0; c < 4; ++c) padded[4 * j + c] = c < width ? right[j * right_step + c] : 0;
+        }
+        for (std::int64_t i = 0; i < n; i += kRows) {
+            const std::int64_t here = n - i < kRows ? n - i : kRows;
+            const Left own{left.data + i * left.row_step, left.row_step, left.column_step};
+            T sums[4 * kRows] = {};
+            for (std::int64_t k = 0; add && k < here; ++k) {
+                for (std::int64_t c = 0; c < width; ++c) sums[4 * k + c] = to[(i + k) * to_step + c];
+            }
+            if (here == kRows) {
+                rows<Tile, kRows>(own, padded, 4, sums, 4, 0, inner, 0, add);
+            } else {
+                for (std::int64_t k = 0; k < here; ++k) {
+                    rows<Tile, 1>(own, padded, 4, sums, 4, k, inner, 0, add);
+                }
+            }
+            for (std::int64_t k = 0; k < here; ++k) {
+                for (std::int64_t c = 0; c < width; ++c) to[(i + k) * to_step + c] = sums[4 * k + c];
+            }
+        }
     }
 
     // Several rows of the left factor share each load of the right one.

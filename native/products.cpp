@@ -41,6 +41,40 @@ nb::object propagate(nb::handle rows, nb::handle dense, nb::handle row_scale,
     return result;
 }
 
+// Fills `indptr`, `columns` and `entries`, which the caller has made large enough.
+void propagate_sparse(nb::handle rows, nb::handle features, nb::handle columns,
+                      nb::handle row_scale, nb::handle column_scale, nb::handle self_weight,
+                      nb::handle out_indptr, nb::handle out_columns, nb::handle out_entries) {
+    const double self = number(self_weight, "self_weight");
+    const CsrArrays csr(rows), from(features);
+    const Array left(row_scale, "row_scale", true), right(column_scale, "column_scale", true);
+    const Array indptr(out_indptr, "indptr"), found(out_columns, "columns");
+    const Array entries(out_entries, "entries");
+    const Kind index = csr.wide() ? Kind::int64 : Kind::int32;
+    require_float(entries);
+    if (from.wide() != csr.wide()) fail("features must have indices like those of rows");
+    for (const CsrArrays* each : {&csr, &from}) each->require_values(entries.kind(), " like entries");
+    left.require_kind(entries.kind(), " like entries");
+    right.require_kind(entries.kind(), " like entries");
+    left.require_vector(csr.n_rows(), ", one for each row");
+    right.require_vector(from.n_rows(), ", one for each row of features");
+    indptr.require_kind(index, " like rows.begin");
+    indptr.require_vector(csr.n_rows() + 1, ", one more than rows");
+    found.require_kind(index, " like rows.begin");
+    found.require_vector(entries.size(0), " like entries");
+    const std::int64_t n_columns = integer(columns, "n_columns");
+    if (n_columns < 0) fail("n_columns must not be negative");
+    with_types(entries.kind(), csr.wide(), [&](auto t, auto i) {
+        using T = decltype(t);
+        using I = decltype(i);
+        kernels<T, I>().propagate_sparse({csr.rows<T, I>(), from.rows<T, I>(),
+                                          left.none() ? nullptr : left.data<const T>(),
+                                          right.none() ? nullptr : right.data<const T>(),
+                                          indptr.data<I>(), found.data<I>(), entries.data<T>(),
+                                          n_columns, T(self)});
+    });
+}
+
 nb::object feature_product(nb::handle rows, nb::handle weight, nb::handle dropout,
                            nb::handle row_ids) {
     const CsrArrays csr(rows);
@@ -199,6 +233,9 @@ void bind_products(nb::module_& m) {
     const auto any = [](const char* name) { return nb::arg(name).none(); };
     m.def("propagate", propagate, any("rows"), any("dense"), any("row_scale"),
           any("column_scale"), any("self_weight"), any("entry_scale"));
+    m.def("propagate_sparse", propagate_sparse, any("rows"), any("features"), any("n_columns"),
+          any("row_scale"), any("column_scale"), any("self_weight"), any("indptr"), any("columns"),
+          any("entries"));
     m.def("feature_product", feature_product, any("rows"), any("weight"), any("dropout"),
           any("row_ids"));
     m.def("feature_product_transposed", feature_product_transposed, any("rows"),

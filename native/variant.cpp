@@ -8,6 +8,7 @@
 #include "hidden_product.h"
 #include "loss.h"
 #include "propagate.h"
+#include "propagate_sparse.h"
 #include "walks.h"
 
 #define GRAPHCONV_QUOTE(name) #name
@@ -18,8 +19,8 @@ namespace GRAPHCONV_VARIANT {
 
 template <class T, class I>
 constexpr Kernels<T, I> kernels() {
-    return {propagate<T, I>, feature_product<T, I>, feature_product_transposed<T, I>,
-            dropout_dense<T>, hidden_product<T>, hidden_product_backward<T>,
+    return {propagate<T, I>, propagate_sparse<T, I>, feature_product<T, I>,
+            feature_product_transposed<T, I>, dropout_dense<T>, hidden_product<T>, hidden_product_backward<T>,
             walks<T, I>, loss<T>, adam<T>};
 }
 

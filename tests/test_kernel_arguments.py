@@ -15,6 +15,8 @@ KEY, HALF = 0x0123456789ABCDEF, 1 << 15
 
 ENDS = np.array([0, 1, 3, 3, 5], np.int32)
 ROWS = Csr(ENDS[:-1], ENDS[1:], np.array([0, 1, 5, 2, 3], np.int32), np.ones(5, np.float32))
+SIX_ENDS = np.array([0, 1, 3, 3, 5, 5, 5], np.int32)
+SIX_ROWS = ROWS._replace(begin=SIX_ENDS[:-1], end=SIX_ENDS[1:])
 WEIGHT, DENSE = np.ones((6, 8), np.float32), np.ones((4, 8), np.float32)
 HALF_DROPPED = Dropout((KEY,), HALF)
 LAYER = np.ones((4, 1, 2, 3), np.float32)
@@ -65,6 +67,19 @@ LOGITS, LABELS, SHARES = np.ones((4, 2, 4), np.float32), np.zeros(4, np.int64), 
             TypeError,
             "rows.begin must be int32 or int64",
         ),
+        (
+            "propagate_sparse",
+            (ROWS, SIX_ROWS, 6, np.ones(3, np.float32)),
+            ValueError,
+            r"row_scale must have shape \(4,\), one for each row, got shape \(3,\)",
+        ),
+        (
+            "propagate_sparse",
+            (ROWS, SIX_ROWS._replace(values=np.ones(5)), 6),
+            TypeError,
+            "rows.values must be float64 like entries",
+        ),
+        ("propagate_sparse", (ROWS, SIX_ROWS, 6, None, None, "a"), TypeError, "self_weight must"),
         ("feature_product", (ROWS, WEIGHT, 0.5), TypeError, "dropout must be a Dropout or None"),
         ("feature_product", (ROWS, WEIGHT, Dropout((), HALF)), ValueError, "dropout.keys must be"),
         ("feature_product", (ROWS, WEIGHT, Dropout((-1,), 9)), ValueError, "dropout.keys must be"),

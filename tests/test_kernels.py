@@ -162,6 +162,45 @@ def test_propagate(kernel: ModuleType, width: int, dtype: Any, index: Any) -> No
         close(kernel.propagate(rows, dense, left, right, 0.3), left[:, None] * want, dtype)
 
 
+def as_matrix(rows: Csr, n_columns: int) -> Array:
+    assert rows.values is not None
+    out = np.zeros((len(rows.begin), n_columns))
+    for i, (first, last) in enumerate(zip(rows.begin, rows.end, strict=True)):
+        columns = rows.indices[first:last]
+        assert (np.diff(columns) > 0).all()  # each once, in order
+        out[i, columns] = rows.values[first:last]
+    return out
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_columns", [1, 64, 150])
+@pytest.mark.parametrize("n_rows", [0, 6, 12])
+def test_propagate_sparse(
+    kernel: ModuleType, n_rows: int, n_columns: int, dtype: Any, index: Any
+) -> None:
+    rng = np.random.default_rng(n_columns)
+    left, right = (rng.random(n).astype(dtype) for n in (n_rows, 9))
+    kinds = {"dtype": dtype, "index": index, "seed": n_columns}
+    features, dense = make_rows(9, n_columns, density=0.2, **kinds)
+    for values in (True, False):
+        rows, matrix = make_rows(n_rows, 9, values=values, **kinds)
+        got = kernel.propagate_sparse(rows, features, n_columns)
+        assert (got.begin.dtype, got.indices.dtype) == (index, index)
+        close(as_matrix(got, n_columns).astype(dtype), matrix @ dense, dtype)
+        want = matrix @ (right[:, None] * dense)
+        want[:9] += 0.3 * right[:n_rows, None] * dense[:n_rows]  # rows past it have no self term
+        got = kernel.propagate_sparse(rows, features, n_columns, left, right, 0.3)
+        close(as_matrix(got, n_columns).astype(dtype), left[:, None] * want, dtype)
+
+
+def test_propagate_sparse_gives_every_entry_once(kernel: ModuleType) -> None:
+    heights = Csr(PATH.begin, PATH.end, PATH.indices, np.array([1, -1, 5, 7], np.float32))
+    got = kernel.propagate_sparse(PATH, heights, 3, self_weight=1.0)
+    assert np.diff([*got.begin, got.end[-1]]).tolist() == [3, 3, 3, 0]
+    assert as_matrix(got, 3).tolist() == [[-1, 1, 5], [-1, 8, 5], [-1, 7, 5], [0, 0, 0]]
+
+
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("width", WIDTHS)

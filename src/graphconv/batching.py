@@ -41,6 +41,9 @@ class Batch:
         None is the featureless case: row i of the identity matrix is node rows[i]'s.
     is_whole : bool
         Whether the rows are all nodes of the graph in their own order.
+    is_summed : bool
+        Whether the features are sums over neighbours already, which the first layer then need not
+        make; see `sum_beforehand`.
     """
 
     rows: IntArray
@@ -52,6 +55,7 @@ class Batch:
     adjacency_transposed: sp.csr_array  # the same object where the graph is undirected
     is_weighted: bool
     is_whole: bool
+    is_summed: bool = False
     has_halo = False  # whether sums read rows of other processes too
     _blocks: dict[tuple[int, int, bool], Csr] = field(default_factory=dict)
 

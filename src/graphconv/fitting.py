@@ -34,6 +34,7 @@ from graphconv.scaling import (
 )
 from graphconv.settings import Settings, resolve_settings
 from graphconv.splits import check_trainable, hold_out_validation
+from graphconv.summing import sum_beforehand
 from graphconv.training import (
     Epoch,
     MakeBatches,
@@ -201,16 +202,18 @@ def _train(
     # Validation weighs classes as training does, or early stopping would undo the weights.
     class_weight = class_weights(graph, settings)
 
-    def labelled(index: IntArray) -> LabelledBatch:
+    def labelled(index: IntArray, drops: bool) -> LabelledBatch:
         batch = make_batch(graph, index, n_hops=model.n_hops, features=features)
+        if not drops:
+            batch = sum_beforehand(batch, model.propagation)
         return LabelledBatch.make(batch, graph.labels, class_weight)
 
     batches: Sequence[LabelledBatch] | MakeBatches
     watched: LabelledBatch | MakeBatches | None
     has_validation = len(graph.validation_index) > 0
     if settings.is_full_batch(len(graph.train_index)):
-        batches = [labelled(graph.train_index)]
-        watched = labelled(graph.validation_index) if has_validation else None
+        batches = [labelled(graph.train_index, model.drops_features)]
+        watched = labelled(graph.validation_index, drops=False) if has_validation else None
     else:
         parts = MiniBatches(
             graph,

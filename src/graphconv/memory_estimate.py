@@ -131,14 +131,19 @@ def estimate_memory(
     if n_batches > 1 or fanouts is not None:
         n_watched = 0  # no larger than a training batch, and not at the same time
     own = _training_bytes(graph, settings, n_replicas, reach, n_hops_each, share)
-    held = _batch_bytes(graph, reach, share) * (n_batches - 1)
+    batch = _batch_bytes(graph, reach, share)
+    held, making = batch * (n_batches - 1), 0
     if n_watched:
-        held += _batch_bytes(graph, _reach(graph, watched, n_hops, None, share), share)
+        watched_reach = _reach(graph, watched, n_hops, None, share)
+        held += _batch_bytes(graph, watched_reach, share)
+        if n_hops:
+            # Features that are summed beforehand lie beside those that they will replace.
+            making = batch + _feature_bytes(graph, watched_reach.n_within[-2])
     kept = _scaled_bytes(graph)
     return MemoryEstimate(
         resident=resident_memory(),
         scaling=_scaling_bytes(graph),
-        training=kept + own + held,
+        training=kept + held + max(own, making),
         prediction=_prediction_bytes(graph, settings, n_replicas, share),
     )
 
@@ -285,13 +290,17 @@ def _batch_bytes(graph: Graph, reach: _Reach, share: Share | None) -> int:
     matrix = (10 if share is None else _PART_ENTRY_BYTES) * reach.n_entries
     if 4 * reach.n_within[-1] > kernels.NEAR_BYTES:
         matrix += 4 * reach.n_entries  # the scale of each
-    if graph.features is not None and sp.issparse(graph.features):
-        # Their indices and values, as many a row as in the whole graph.
-        n_rows = max(1, int(graph.features.shape[0]))
-        matrix += 8 * _n_feature_numbers(graph) * reach.n_within[-1] // n_rows
     # Which rows travel is known for each hop, where they come from and where they go to.
     links = reach.n_halo * 2 * 16 * (len(reach.n_within) - 1)
-    return matrix + links + reach.n_within[-1] * (24 + 4 * _dense_width(graph))
+    n_rows = reach.n_within[-1]
+    return matrix + links + 24 * n_rows + _feature_bytes(graph, n_rows)
+
+
+def _feature_bytes(graph: Graph, n_rows: int) -> int:
+    """The features of some rows; of sparse ones, indices and values of as many a row as in all."""
+    if graph.features is None or not sp.issparse(graph.features):
+        return 4 * n_rows * _dense_width(graph)
+    return 8 * _n_feature_numbers(graph) * n_rows // max(1, int(graph.features.shape[0]))
 
 
 def _training_bytes(

@@ -94,12 +94,17 @@ class GraphConvolution(nn.Module):
 
     def forward_features(self, batch: Batch, hop: int, dropout: Dropout | None) -> Tensor:
         """Layer on the batch's own features, dropped out on the way."""
+        if batch.is_summed:
+            assert dropout is None, "what was summed beforehand can't be dropped out"
+            return self._biased(self._project_features(batch, batch.n_within[hop], None))
         n_rows = batch.n_within[hop + self.propagation.n_hops]
         return self._propagate(self._project_features(batch, n_rows, dropout), batch, hop)
 
     def _propagate(self, projected: Tensor, batch: Batch, hop: int) -> Tensor:
-        out = self.propagation.forward(projected, batch, hop)
-        return out if self.bias is None else run_step(AddBias(), out, self.bias)
+        return self._biased(self.propagation.forward(projected, batch, hop))
+
+    def _biased(self, value: Tensor) -> Tensor:
+        return value if self.bias is None else run_step(AddBias(), value, self.bias)
 
     def _project(self, hidden: Tensor, batch: Batch, entry: Entry) -> Tensor:
         n_in, n_terms, n_replicas, n_out = self.weight.shape
@@ -139,18 +144,24 @@ class GraphConvolution(nn.Module):
         that is not the first takes the ReLU of the one before.
         """
         propagation = self.propagation
-        summed = propagation.step(batch, hop)
-        is_dense = isinstance(batch.features, np.ndarray)
-        if summed is None or (is_dense if depth == 0 else self.weight.shape[3] > WIDEST_FUSED):
+        is_summed = depth == 0 and batch.is_summed
+        assert not (is_summed and drops), "what was summed beforehand can't be dropped out"
+        summed = None if is_summed else propagation.step(batch, hop)
+        if summed is None and not is_summed:
             return None
-        n_rows = batch.n_within[hop + propagation.n_hops]
+        is_dense = isinstance(batch.features, np.ndarray)
+        if is_dense if depth == 0 else self.weight.shape[3] > WIDEST_FUSED:
+            return None
+        n_rows = batch.n_within[hop if is_summed else hop + propagation.n_hops]
         product: FeatureProduct | WeightRows | HiddenProduct
         if depth == 0:
             product = self._feature_step(batch, n_rows, drops)
         else:
             product = HiddenProduct(propagation.kernels, batch.rows[:n_rows], relu=True)
-        bias = [] if self.bias is None else [Link(AddBias(), self.bias)]
-        return [Link(product, self.weight, depth), Link(summed), *bias]
+        links = [Link(product, self.weight, depth)]
+        if summed is not None:
+            links.append(Link(summed))
+        return links if self.bias is None else [*links, Link(AddBias(), self.bias)]
 
     def _project_dropped(
         self, kernels: ModuleType, features: Array, batch: Batch, dropout: Dropout | None
@@ -213,6 +224,11 @@ class GCN(nn.Module):
         )
         rates = [dropout] * len(self.layers) if isinstance(dropout, int | float) else list(dropout)
         self.thresholds = [round(65536 * (1 - rate)) for rate in rates]
+
+    @property
+    def drops_features(self) -> bool:
+        """Whether features are dropped out in training."""
+        return self.thresholds[0] < 65536
 
     @property
     def n_hops(self) -> int:

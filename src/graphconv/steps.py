@@ -198,6 +198,12 @@ class NeighbourSum:
         self.column_scale = None if scales.columns is None else scales.columns[:n_in]
         self.block = batch.block(n_out, n_in)
 
+    def of_sparse(self, x: Csr, n_columns: int) -> Csr:
+        """The same of sparse rows."""
+        scales = (self.row_scale, self.column_scale)
+        out = self.kernels.propagate_sparse(self.block, x, n_columns, *scales, self.self_weight)
+        return cast(Csr, out)
+
     def forward(self, x: Array, weight: None, dropout: Dropout | None) -> Array:
         looked_up = self.scales.of_entries(self.block, self.scales.columns)
         out = self.kernels.propagate(

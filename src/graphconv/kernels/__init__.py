@@ -76,6 +76,17 @@ def row_scale(
     return np.ones(len(lengths)) if fanout is None else np.maximum(lengths / fanout, 1.0)
 
 
+def n_summed(rows: Csr, features: Csr, self_weight: float) -> npt.NDArray[np.int64]:
+    """How many entries of sparse features a sum over neighbours goes over, for each of its rows."""
+    lengths = (features.end - features.begin).astype(np.int64)
+    before = np.concatenate(([0], np.cumsum(lengths[rows.indices])))
+    counts: npt.NDArray[np.int64] = before[rows.end] - before[rows.begin]
+    if self_weight:
+        n = min(len(counts), len(lengths))
+        counts[:n] += lengths[:n]
+    return counts
+
+
 def native_missing() -> str | None:
     """Why the native kernels can't be used, in words; None if they can.
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv import _native
-from graphconv.kernels import Csr, Dropout, RowSample, row_bounds, row_scale
+from graphconv.kernels import Csr, Dropout, RowSample, n_summed, row_bounds, row_scale
 
 Array = npt.NDArray[Any]
 _KEPT_BYTES = 1 << 27
@@ -33,6 +33,27 @@ def propagate(
     """Weighted sum over neighbours, plus the node itself; see `reference.propagate`."""
     out: Array = _native.propagate(rows, dense, row_scale, column_scale, self_weight, entry_scale)
     return out
+
+
+def propagate_sparse(
+    rows: Csr,
+    features: Csr,
+    n_columns: int,
+    row_scale: Array | None = None,
+    column_scale: Array | None = None,
+    self_weight: float = 0.0,
+) -> Csr:
+    """Weighted sum over neighbours of sparse rows; see `reference.propagate_sparse`."""
+    assert features.values is not None
+    most = np.minimum(n_summed(rows, features, self_weight), n_columns).sum()
+    indptr = np.empty(len(rows.begin) + 1, dtype=rows.begin.dtype)
+    columns = np.empty(most, dtype=rows.begin.dtype)
+    entries = np.empty(most, dtype=features.values.dtype)
+    _native.propagate_sparse(
+        rows, features, n_columns, row_scale, column_scale, self_weight, indptr, columns, entries
+    )
+    # What was not written takes no memory, but for its last page.
+    return Csr(indptr[:-1], indptr[1:], columns[: indptr[-1]], entries[: indptr[-1]])
 
 
 def feature_product(

@@ -49,6 +49,36 @@ def propagate(
     return out
 
 
+def propagate_sparse(
+    rows: Csr,
+    features: Csr,
+    n_columns: int,
+    row_scale: Array | None = None,
+    column_scale: Array | None = None,
+    self_weight: float = 0.0,
+) -> Csr:
+    """What `propagate` makes of sparse rows, which have values: the sum of `n_summed`.
+
+    `features` has one row for each column of `rows`, and n_columns columns; out has rows of its
+    own, one after the other. Entries that add up to zero stay.
+    """
+    assert features.values is not None
+    matrix = _matrix(features, n_columns, features.values.dtype)
+    sums = _matrix(rows, matrix.shape[0], matrix.dtype)
+    if self_weight:
+        loops = sp.eye_array(*sums.shape, dtype=matrix.dtype, format="csr")
+        sums = sums + matrix.dtype.type(self_weight) * loops
+    if column_scale is not None:
+        sums = sums @ sp.diags_array(column_scale)
+    if row_scale is not None:
+        sums = sp.diags_array(row_scale) @ sums
+    out = sp.csr_array(sums @ matrix)
+    out.sort_indices()
+    kind = rows.begin.dtype
+    indptr = out.indptr.astype(kind, copy=False)
+    return Csr(indptr[:-1], indptr[1:], out.indices.astype(kind, copy=False), out.data)
+
+
 def feature_product(
     rows: Csr, weight: Array, dropout: Dropout | None = None, row_ids: Array | None = None
 ) -> Array:
