@@ -15,7 +15,7 @@ import torch
 from graphconv import kernels as kernel_choice
 from graphconv import load_dataset
 from graphconv.batching import make_batch
-from graphconv.fitting import build_model
+from graphconv.fitting import build_model, full_batches
 from graphconv.kernels import Csr, Dropout, native, reference
 from graphconv.objective import LabelledBatch
 from graphconv.propagation import RULES
@@ -299,10 +299,7 @@ def _epochs(graph: Any, rule: str, width: int, kind: Any) -> Callable[[int], lis
     model = build_model(graph, settings, [0], kind)
     assert model.propagation.kernels is {"native": native, "reference": reference}[kind]
     assert kernel_choice.native_missing() is None
-    batches = [
-        LabelledBatch.make(make_batch(graph, index, n_hops=model.n_hops), graph.labels)
-        for index in (graph.train_index, graph.validation_index)
-    ]
+    training, validation = full_batches(graph, settings, model)
 
     def run(n_epochs: int) -> list[float]:
         ends = [time.perf_counter()]
@@ -317,8 +314,8 @@ def _epochs(graph: Any, rule: str, width: int, kind: Any) -> Callable[[int], lis
         )
         train(
             model,
-            batches[:1],
-            batches[1],
+            [training],
+            validation,
             limited,
             on_epoch=lambda _: ends.append(time.perf_counter()),
         )

@@ -20,10 +20,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (as everywhere in torch's world)
 from torch import Tensor
 
-from graphconv.batching import make_batch
-from graphconv.fitting import build_model, fit_gcn
+from graphconv.fitting import build_model, fit_gcn, full_batches
 from graphconv.graph import Graph
-from graphconv.objective import LabelledBatch
 from graphconv.scaling import fit_scaler
 from graphconv.settings import resolve_settings
 from graphconv.training import train
@@ -61,12 +59,7 @@ class Graphconv(Peer):
         self.model = build_model(graph, self.settings, [seed])
         scaler = fit_scaler(graph.features, self.settings.scaling)
         features = scaler.transform(graph.features)
-        self.training, self.validation = (
-            LabelledBatch.make(
-                make_batch(graph, index, n_hops=self.model.n_hops, features=features), graph.labels
-            )
-            for index in (graph.train_index, graph.validation_index)
-        )
+        self.training, self.validation = full_batches(graph, self.settings, self.model, features)
 
     def run(self, n_epochs: int) -> list[float]:
         # The authors' stopping rule is worked out every epoch but has no chance to stop this.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -131,15 +132,16 @@ def replicas(quick: bool, n_replicas: int = 16) -> dict[str, Any]:
     """CPU seconds of replicas at once and of single runs one after the other, on one thread.
 
     The paper's settings for a fixed number of epochs, and the default ones, which stop each replica
-    when its time has come.
+    when its time has come; as calls, and the paper's also as commands, each a process.
     """
     fixed = {"max_epochs": 40 if quick else 100, "early_stopping": "none"}
     stopping = {"max_epochs": 40} if quick else {}
     with threads(1):
         return {
             "n_replicas": n_replicas,
-            "data": _replicas("paper", fixed, n_replicas, n_rounds=3),
+            "data": _replicas("paper", fixed, n_replicas, n_rounds=3 if quick else 7),
             "default": _replicas("robust", stopping, n_replicas, n_rounds=1),
+            "commands": _replica_commands(CITATIONS[:1] if quick else CITATIONS, n_replicas),
         }
 
 
@@ -159,12 +161,41 @@ def _replicas(
                 fit_gcn(graph, preset=preset, overrides=overrides, seeds=[seed])
             together.append(middle - begin)
             singly.append(time.process_time() - middle)
-        results[name] = {
-            "together_seconds": float(np.median(together)),
-            "singly_seconds": float(np.median(singly)),
-            "ratio": float(np.median(np.divide(together, singly))),
-        }
+        results[name] = _compared(together, singly)
     return results
+
+
+def _replica_commands(names: Sequence[str], n_replicas: int) -> dict[str, dict[str, float]]:
+    """The same of `graphconv train --runs` and of as many `graphconv train --seed`."""
+    results = {}
+    for name in names:
+        runs = _command_seconds(name, "--runs", n_replicas)
+        alone = [_command_seconds(name, "--seed", seed) for seed in range(n_replicas)]
+        results[name] = _compared([runs], [sum(alone)])
+    return results
+
+
+def _command_seconds(name: str, option: str, value: int) -> float:
+    """CPU seconds of `graphconv train` as a process, on one thread."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "graphconv", "train", name, "--preset", "paper", "-q"]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            [*command, option, str(value), "-o", f"{folder}/model"],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "GRAPHCONV_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def _compared(together: Sequence[float], singly: Sequence[float]) -> dict[str, float]:
+    return {
+        "together_seconds": float(np.median(together)),
+        "singly_seconds": float(np.median(singly)),
+        "ratio": float(np.median(np.divide(together, singly))),
+    }
 
 
 def inference(quick: bool) -> dict[str, float]:

@@ -1,6 +1,7 @@
 // Products of sparse features, dropped out on the fly, with the weights.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -149,7 +150,71 @@ void multiply_by_key(const FeatureProduct<T, I>& a) {
     });
 }
 
-// Without dropout: some columns at a time, for the same reason.
+// Without dropout, where rows are long: some columns of X at a time, so that the weights that they
+// meet stay in the nearest cache. A row's sum waits in `out` meanwhile. The weights are one tile
+// wide, which is what a row of them takes.
+template <class T, class I>
+struct RangedRows {
+    static constexpr std::int64_t kNearestBytes = 24 << 10;
+    // Entries of a row in a range: of fewer, the wrong guess where they end costs too much.
+    static constexpr std::int64_t kLong = 24;
+
+    const Rows<T, I>& rows;
+    const T* weight;  // (n_columns, width)
+    T* out;
+    std::int64_t n_columns, width, out_stride;
+
+    std::int64_t range() const { return kNearestBytes / (width * std::int64_t(sizeof(T))); }
+
+    // Narrow products wait less with two rows at a time, which this does not do.
+    bool pays() const {
+        return width >= 32 && width * sizeof(T) <= 256 && rows.values != nullptr &&
+               range() < n_columns &&
+               count_entries(rows) * range() >= kLong * rows.n_rows * n_columns;
+    }
+
+    void operator()(std::int64_t first, std::int64_t last) const {
+        std::vector<I> next(rows.begin + first, rows.begin + last);
+        for_each_tile<T>(width, [&](auto shape, std::int64_t column, std::int64_t last_pack) {
+            using Tile = typename decltype(shape)::Tile;
+            if (column > 0) std::copy(rows.begin + first, rows.begin + last, next.begin());
+            for (std::int64_t from = 0; from < n_columns; from += range()) {
+                add_range<Tile>(from, first, last, next.data(), column, last_pack);
+            }
+        });
+    }
+
+    // `next` are the rows' first entries past the ranges before.
+    template <class Tile>
+    void add_range(std::int64_t from, std::int64_t first, std::int64_t last, I* next,
+                   std::int64_t column, std::int64_t last_pack) const {
+        const I* indices = rows.indices;
+        const T* values = rows.values;
+        const T* from_weight = weight + column;
+        const std::int64_t stride = width, limit = from + range();
+        for (std::int64_t row = first; row < last; ++row) {
+            T* to = out + row * out_stride + column;
+            std::int64_t e = next[row - first];
+            const std::int64_t end = rows.end[row];
+            Tile sum;
+            if (from == 0) {
+                sum.clear();
+            } else {
+                sum.load(to, last_pack);
+            }
+            for (; e < end && indices[e] < limit; ++e) {
+                Tile terms;
+                terms.load(from_weight + indices[e] * stride, last_pack);
+                terms.scale(values[e]);
+                sum.add(terms);
+            }
+            sum.store(to, last_pack);
+            next[row - first] = I(e);
+        }
+    }
+};
+
+// Without dropout: some columns of the weights at a time, for the same reason as key by key.
 constexpr std::int64_t kSlice = 64;
 
 template <class T, class I>
@@ -165,82 +230,29 @@ void multiply_by_slice(const FeatureProduct<T, I>& a) {
     T* slices = static_cast<T*>(scratch(a.n_columns * a.width * std::int64_t(sizeof(T))));
     share(int(a.width / kSlice), [&](int slice) {
         T* weight = slices + slice * size;
+        T* out = a.out + slice * kSlice;
         copy_columns(a.dense + slice * kSlice, a.width, weight, kSlice, kSlice, a.n_columns);
-        const Propagate<T, I> product{a.rows, weight, nullptr, nullptr, a.out + slice * kSlice,
-                                      a.n_columns, kSlice, T(0), nullptr, a.width};
+        const RangedRows<T, I> ranged{a.rows, weight, out, a.n_columns, kSlice, a.width};
+        if (ranged.pays()) return ranged(0, a.rows.n_rows);
+        const Propagate<T, I> product{a.rows, weight, nullptr, nullptr, out, a.n_columns, kSlice,
+                                      T(0), nullptr, a.width};
         PropagateRows<T, I>{product, false, false}(0, a.rows.n_rows);
     });
 }
 
-// Without dropout, where rows are long and one tile wide: some columns of X at a time, so that the
-// weights that they meet stay in the nearest cache. A row's sum waits in `out` meanwhile.
 template <class T, class I>
-struct RangedRows {
-    static constexpr std::int64_t kNearestBytes = 24 << 10;
-    // Entries of a row in a range: of fewer, the wrong guess where they end costs too much.
-    static constexpr std::int64_t kLong = 24;
-
-    const FeatureProduct<T, I>& a;
-    std::int64_t range;  // columns of X
-
-    explicit RangedRows(const FeatureProduct<T, I>& arguments)
-        : a(arguments), range(kNearestBytes / (a.width * std::int64_t(sizeof(T)) + 1)) {}
-
-    bool pays() const {
-        return a.width >= 32 && a.width * sizeof(T) <= 256 && a.rows.values != nullptr &&
-               range < a.n_columns &&
-               count_entries(a.rows) * range >= kLong * a.rows.n_rows * a.n_columns;
-    }
-
-    void operator()(std::int64_t first, std::int64_t last) const {
-        for_each_tile<T>(a.width, [&](auto shape, std::int64_t column, std::int64_t last_pack) {
-            using Tile = typename decltype(shape)::Tile;
-            std::vector<I> next(a.rows.begin + first, a.rows.begin + last);
-            for (std::int64_t from = 0; from < a.n_columns; from += range) {
-                add_range<Tile>(from, first, last, next.data(), column, last_pack);
-            }
-        });
-    }
-
-    template <class Tile>
-    void add_range(std::int64_t from, std::int64_t first, std::int64_t last, I* next,
-                   std::int64_t column, std::int64_t last_pack) const {
-        const I* indices = a.rows.indices;
-        const T* values = a.rows.values;
-        const T* weight = a.dense + column;
-        const std::int64_t width = a.width, limit = from + range;
-        for (std::int64_t row = first; row < last; ++row) {
-            T* out = a.out + row * width + column;
-            std::int64_t e = next[row - first];
-            const std::int64_t end = a.rows.end[row];
-            Tile sum;
-            if (from == 0) {
-                sum.clear();
-            } else {
-                sum.load(out, last_pack);
-            }
-            for (; e < end && indices[e] < limit; ++e) {
-                Tile terms;
-                terms.load(weight + indices[e] * width, last_pack);
-                terms.scale(values[e]);
-                sum.add(terms);
-            }
-            sum.store(out, last_pack);
-            next[row - first] = I(e);
-        }
-    }
-};
+void multiply_plainly(const FeatureProduct<T, I>& a) {
+    if (by_slice(a)) return multiply_by_slice(a);
+    const RangedRows<T, I> ranged{a.rows, a.dense, a.out, a.n_columns, a.width, a.width};
+    if (ranged.pays()) return share_rows(a.rows, a.width, ranged);
+    propagate(Propagate<T, I>{a.rows, a.dense, nullptr, nullptr, a.out, a.n_columns, a.width, T(0),
+                              nullptr, a.width});
+}
 
 template <class T, class I>
 void feature_product(const FeatureProduct<T, I>& a) {
-    const RangedRows<T, I> ranged(a);
-    if (a.dropout.n_keys == 0 && ranged.pays()) {
-        share_rows(a.rows, a.width, ranged);
-    } else if (a.dropout.n_keys == 0 && by_slice(a)) {
-        multiply_by_slice(a);
-    } else if (a.dropout.n_keys == 0) {
-        propagate(Propagate<T, I>{a.rows, a.dense, nullptr, nullptr, a.out, a.n_columns, a.width,
-                                  T(0), nullptr, a.width});
+    if (a.dropout.n_keys == 0) {
+        multiply_plainly(a);
     } else if (by_key(a)) {
         multiply_by_key(a);
     } else {

@@ -74,7 +74,7 @@ def big_results(native: ModuleType) -> dict[str, Array]:
                 results[f"transposed {which}"] = native.feature_product_transposed(
                     rows, dense, n_columns, dropout
                 )
-    for width in (32, 64):  # long rows, for which some columns are taken at a time
+    for width in (32, 40, 64, 256):  # long rows, for which some columns are taken at a time
         weight = rng.standard_normal((400, width)).astype(np.float32)
         long_rows, _ = make_rows(2000, 400, density=0.4, seed=3)
         results[f"long rows {width}"] = native.feature_product(long_rows, weight)

@@ -14,12 +14,10 @@ import pytest
 
 from graphconv import load_dataset
 from graphconv.batching import make_batch
-from graphconv.fitting import build_model
+from graphconv.fitting import build_model, full_batches
 from graphconv.kernels import n_summed, reference
-from graphconv.objective import LabelledBatch
 from graphconv.scaling import fit_scaler
 from graphconv.settings import resolve_settings
-from graphconv.summing import sum_beforehand
 from graphconv.training import train
 
 
@@ -62,12 +60,8 @@ def counted_epochs(graph: Any, n_epochs: int) -> Counted:
     features = fit_scaler(graph.features, "row").transform(graph.features)
     model = build_model(graph, settings, [0], "reference")
     model.propagation.kernels = counted = Counted()
-    training, validation = (
-        make_batch(graph, index, n_hops=2, features=features)
-        for index in (graph.train_index, graph.validation_index)
-    )
-    watched = LabelledBatch.make(sum_beforehand(validation, model.propagation), graph.labels)
-    train(model, [LabelledBatch.make(training, graph.labels)], watched, settings)
+    training, validation = full_batches(graph, settings, model, features)
+    train(model, [training], validation, settings)
     return counted
 
 

@@ -199,31 +199,22 @@ def _train(
     scaler, features = _scaled_features(graph, settings)
     model = build_model(graph, settings, seeds, kernels)
 
-    # Validation weighs classes as training does, or early stopping would undo the weights.
-    class_weight = class_weights(graph, settings)
-
-    def labelled(index: IntArray, drops: bool) -> LabelledBatch:
-        batch = make_batch(graph, index, n_hops=model.n_hops, features=features)
-        if not drops:
-            batch = sum_beforehand(batch, model.propagation)
-        return LabelledBatch.make(batch, graph.labels, class_weight)
-
     batches: Sequence[LabelledBatch] | MakeBatches
     watched: LabelledBatch | MakeBatches | None
-    has_validation = len(graph.validation_index) > 0
     if settings.is_full_batch(len(graph.train_index)):
-        batches = [labelled(graph.train_index, model.drops_features)]
-        watched = labelled(graph.validation_index, drops=False) if has_validation else None
+        training, watched = full_batches(graph, settings, model, features)
+        batches = [training]
     else:
         parts = MiniBatches(
             graph,
             settings,
             n_hops=model.n_hops,
             features=features,
-            class_weight=class_weight,
+            class_weight=class_weights(graph, settings),
             seed=seeds[0],
         )
-        batches, watched = parts.training, parts.validation if has_validation else None
+        batches = parts.training
+        watched = parts.validation if len(graph.validation_index) else None
     state = train(
         model,
         batches,
@@ -234,6 +225,38 @@ def _train(
         on_checkpoint=watch.on_checkpoint,
     )
     return model, scaler, state
+
+
+def full_batches(
+    graph: Graph, settings: Settings, model: GCN, features: Any = None
+) -> tuple[LabelledBatch, LabelledBatch | None]:
+    """The batch of all training nodes, and that of all validation nodes if there are any.
+
+    `features` stand in for the graph's, for features that were scaled.
+
+    Examples
+    --------
+    >>> from graphconv import Settings, load_dataset
+    >>> from graphconv.fitting import build_model, full_batches
+    >>> karate = load_dataset("karate")
+    >>> model = build_model(karate, Settings(), [0])
+    >>> training, validation = full_batches(karate, Settings(), model)
+    >>> training.batch.n_within, validation is None
+    ((4, 34, 34), True)
+    """
+    # Validation weighs classes as training does, or early stopping would undo the weights.
+    class_weight = class_weights(graph, settings)
+
+    def labelled(index: IntArray, drops: bool) -> LabelledBatch:
+        batch = make_batch(graph, index, n_hops=model.n_hops, features=features)
+        if not drops:
+            batch = sum_beforehand(batch, model.propagation)
+        return LabelledBatch.make(batch, graph.labels, class_weight)
+
+    training = labelled(graph.train_index, model.drops_features)
+    if not len(graph.validation_index):
+        return training, None
+    return training, labelled(graph.validation_index, drops=False)
 
 
 def calibrated(fitted: FittedGCN, each: FloatMatrix | None = None) -> FittedGCN:
