@@ -151,8 +151,7 @@ void multiply_by_key(const FeatureProduct<T, I>& a) {
 }
 
 // Without dropout, where rows are long: some columns of X at a time, so that the weights that they
-// meet stay in the nearest cache. A row's sum waits in `out` meanwhile. The weights are one tile
-// wide, which is what a row of them takes.
+// meet stay in the nearest cache. A row's sum waits in `out` meanwhile.
 template <class T, class I>
 struct RangedRows {
     static constexpr std::int64_t kNearestBytes = 24 << 10;
@@ -241,7 +240,7 @@ void multiply_by_slice(const FeatureProduct<T, I>& a) {
 }
 
 template <class T, class I>
-void multiply_plainly(const FeatureProduct<T, I>& a) {
+void multiply_undropped(const FeatureProduct<T, I>& a) {
     if (by_slice(a)) return multiply_by_slice(a);
     const RangedRows<T, I> ranged{a.rows, a.dense, a.out, a.n_columns, a.width, a.width};
     if (ranged.pays()) return share_rows(a.rows, a.width, ranged);
@@ -252,7 +251,7 @@ void multiply_plainly(const FeatureProduct<T, I>& a) {
 template <class T, class I>
 void feature_product(const FeatureProduct<T, I>& a) {
     if (a.dropout.n_keys == 0) {
-        multiply_plainly(a);
+        multiply_undropped(a);
     } else if (by_key(a)) {
         multiply_by_key(a);
     } else {

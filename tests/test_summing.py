@@ -87,7 +87,7 @@ def test_gradients_are_those_of_sums_in_every_pass(kernel, features):
 
 
 @pytest.mark.parametrize("rule", sorted(set(RULES) - set(SUMMED_RULES)))
-def test_rules_of_several_terms_stay_as_they_are(rule):
+def test_other_rules_leave_the_batch_as_it_is(rule):
     _, batch, summed = both(forest(), propagation=rule)
     assert summed is batch
 

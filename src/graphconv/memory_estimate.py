@@ -132,18 +132,18 @@ def estimate_memory(
         n_watched = 0  # no larger than a training batch, and not at the same time
     own = _training_bytes(graph, settings, n_replicas, reach, n_hops_each, share)
     batch = _batch_bytes(graph, reach, share)
-    held, making = batch * (n_batches - 1), 0
+    held, summing = batch * (n_batches - 1), 0
     if n_watched:
         watched_reach = _reach(graph, watched, n_hops, None, share)
         held += _batch_bytes(graph, watched_reach, share)
         if n_hops:
             # Features that are summed beforehand lie beside those that they will replace.
-            making = batch + _feature_bytes(graph, watched_reach.n_within[-2])
+            summing = batch + _feature_bytes(graph, watched_reach.n_within[-2])
     kept = _scaled_bytes(graph)
     return MemoryEstimate(
         resident=resident_memory(),
         scaling=_scaling_bytes(graph),
-        training=kept + held + max(own, making),
+        training=kept + held + max(own, summing),
         prediction=_prediction_bytes(graph, settings, n_replicas, share),
     )
 

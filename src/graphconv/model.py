@@ -146,8 +146,8 @@ class GraphConvolution(nn.Module):
         propagation = self.propagation
         is_summed = depth == 0 and batch.is_summed
         assert not (is_summed and drops), "what was summed beforehand can't be dropped out"
-        summed = None if is_summed else propagation.step(batch, hop)
-        if summed is None and not is_summed:
+        sum_step = None if is_summed else propagation.step(batch, hop)
+        if sum_step is None and not is_summed:
             return None
         is_dense = isinstance(batch.features, np.ndarray)
         if is_dense if depth == 0 else self.weight.shape[3] > WIDEST_FUSED:
@@ -159,8 +159,8 @@ class GraphConvolution(nn.Module):
         else:
             product = HiddenProduct(propagation.kernels, batch.rows[:n_rows], relu=True)
         links = [Link(product, self.weight, depth)]
-        if summed is not None:
-            links.append(Link(summed))
+        if sum_step is not None:
+            links.append(Link(sum_step))
         return links if self.bias is None else [*links, Link(AddBias(), self.bias)]
 
     def _project_dropped(

@@ -16,8 +16,8 @@ from graphconv.kernels import Csr, n_summed
 from graphconv.propagation import Propagation
 from graphconv.steps import NeighbourSum
 
-# What a product takes for each row, and a sum for each neighbour, in entries of a product: measured
-# on Pubmed at width 16.
+# What a product takes for each row, and a sum for each neighbour, in entries of a product: reckoned
+# from the times of Pubmed's kernels at width 16.
 _ROW_COST = 5
 _NEIGHBOUR_COST = 4
 # Below this share of the work that was, the sums are worth making.
