@@ -10,7 +10,7 @@
 
 namespace graphconv {
 
-// Rows of a sparse matrix; row i holds entries begin[i] .. end[i], sorted by column.
+// Rows of a sparse matrix; row i holds entries begin[i] .. end[i], sorted by column, none twice.
 template <class T, class I>
 struct Rows {
     const I* begin;          // (n_rows,)
@@ -52,6 +52,27 @@ struct FeatureProduct {
     T* out;          // (n_rows, width); transposed: (n_columns, width)
     std::int64_t n_columns;
     std::int64_t width;
+};
+
+template <class T, class I>
+struct PackRows {
+    Rows<T, I> rows;         // with values
+    I* begin;                // (n_rows * n_ranges,)
+    I* end;                  // (n_rows * n_ranges,)
+    I* indices;              // (entries of the rows,)
+    T* values;               // (entries of the rows,)
+    std::int64_t n_columns;
+    std::int64_t n_ranges;
+};
+
+template <class T, class I>
+struct PackedProduct {
+    Rows<T, I> pieces;
+    const T* weight;         // (n_columns, width)
+    T* out;                  // (pieces.n_rows / n_ranges, width)
+    std::int64_t n_columns;
+    std::int64_t width;
+    std::int64_t n_ranges;
 };
 
 template <class T>
@@ -130,6 +151,8 @@ struct Kernels {
     void (*propagate_sparse)(const PropagateSparse<T, I>&);
     void (*feature_product)(const FeatureProduct<T, I>&);
     void (*feature_product_transposed)(const FeatureProduct<T, I>&);
+    void (*pack_rows)(const PackRows<T, I>&);
+    void (*packed_product)(const PackedProduct<T, I>&);
     void (*dropout_dense)(const DropoutDense<T>&);
     void (*hidden_product)(const HiddenProduct<T>&);
     void (*hidden_product_backward)(const HiddenProduct<T>&);

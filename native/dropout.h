@@ -40,6 +40,16 @@ GRAPHCONV_INLINE int lowest_bit(std::uint64_t bits) {
 #endif
 }
 
+GRAPHCONV_INLINE int count_bits(std::uint64_t bits) {
+#if defined(__GNUC__)
+    return __builtin_popcountll(bits);
+#else
+    int n = 0;
+    for (; bits; bits &= bits - 1) ++n;
+    return n;
+#endif
+}
+
 // The hash argument of a row's first four elements.
 GRAPHCONV_INLINE std::uint64_t row_counter(const Dropout& dropout, int key, std::int64_t row) {
     row += dropout.first_row;
@@ -51,11 +61,13 @@ GRAPHCONV_INLINE std::uint64_t row_counter(const Dropout& dropout, int key, std:
 
 // Low 64 bits of the products of four lanes with a constant.
 GRAPHCONV_INLINE __m256i multiply(__m256i a, std::uint64_t constant) {
-    const __m256i low = _mm256_set1_epi64x(std::int64_t(constant));
-    const __m256i high = _mm256_set1_epi64x(std::int64_t(constant >> 32));
-    const __m256i cross = _mm256_add_epi64(_mm256_mul_epu32(_mm256_srli_epi64(a, 32), low),
-                                           _mm256_mul_epu32(a, high));
-    return _mm256_add_epi64(_mm256_mul_epu32(a, low), _mm256_slli_epi64(cross, 32));
+    const __m256i halves = _mm256_set1_epi64x(std::int64_t(constant));
+    const __m256i swapped = _mm256_set1_epi64x(std::int64_t(constant << 32 | constant >> 32));
+    // Both products of a low with a high half, of which 32 bits matter, in one instruction.
+    const __m256i cross = _mm256_mullo_epi32(a, swapped);
+    const __m256i high = _mm256_add_epi32(cross, _mm256_slli_epi64(cross, 32));
+    return _mm256_add_epi64(_mm256_mul_epu32(a, halves),
+                            _mm256_blend_epi32(_mm256_setzero_si256(), high, 0xAA));
 }
 
 GRAPHCONV_INLINE __m256i xor_shift(__m256i z, int bits) {

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstring>
-#include <vector>
 
 #include "arguments.h"
 #include "blocks.h"
@@ -107,9 +105,14 @@ struct FeatureRows {
 template <class T>
 void copy_columns(const T* from, std::int64_t from_stride, T* to, std::int64_t to_stride,
                   std::int64_t width, std::int64_t n_rows) {
-    for (std::int64_t j = 0; j < n_rows; ++j) {
-        std::memcpy(to + j * to_stride, from + j * from_stride, sizeof(T) * std::size_t(width));
-    }
+    // A call of memcpy for each row would take longer than the copying.
+    for_each_tile<T>(width, [&](auto shape, std::int64_t column, auto last_pack) {
+        typename decltype(shape)::Tile row;
+        for (std::int64_t j = 0; j < n_rows; ++j) {
+            row.load(from + j * from_stride + column, last_pack);
+            row.store(to + j * to_stride + column, last_pack);
+        }
+    });
 }
 
 // Columns of one replica.
@@ -130,8 +133,11 @@ bool by_key(const FeatureProduct<T, I>& a) {
 template <class T, class I, class Body>
 void share_keys(const FeatureProduct<T, I>& a, int n_matrices, const Body& body) {
     const std::int64_t size = n_matrices * a.n_columns * key_width(a);
-    T* matrices = static_cast<T*>(scratch(a.dropout.n_keys * size * std::int64_t(sizeof(T))));
-    share(a.dropout.n_keys, [&](int key) { body(key, matrices + key * size); });
+    const bool reuses = threads() == 1;  // the same ones for each key, which stay in a cache
+    const int n = reuses ? 1 : a.dropout.n_keys;
+    T* matrices = static_cast<T*>(scratch(n * size * std::int64_t(sizeof(T))));
+    share(a.dropout.n_keys,
+          [&](int key) { body(key, reuses ? matrices : matrices + key * size); });
 }
 
 // Key by key, each with a copy of its own block of the weights. In place, the rows of a block lie
@@ -150,100 +156,56 @@ void multiply_by_key(const FeatureProduct<T, I>& a) {
     });
 }
 
-// Without dropout, where rows are long: some columns of X at a time, so that the weights that they
-// meet stay in the nearest cache. A row's sum waits in `out` meanwhile.
+// Without dropout, wide weights are cut into slices of at most so many columns, each a matrix of its
+// own, for the same reason as key by key.
+template <class T>
+constexpr std::int64_t kSlice = 256 / std::int64_t(sizeof(T));
+
+// Calls body(first column, n columns) for every slice of so wide a matrix.
+template <class T, class Body>
+GRAPHCONV_INLINE void for_each_slice(std::int64_t width, Body body) {
+    for (std::int64_t first = 0; first < width; first += kSlice<T>) {
+        body(first, width - first < kSlice<T> ? width - first : kSlice<T>);
+    }
+}
+
+// The slices of a matrix, one after the other, in scratch memory; the matrix itself if it is one.
+template <class T>
+const T* cut_slices(const T* matrix, std::int64_t n_rows, std::int64_t width) {
+    if (width <= kSlice<T>) return matrix;
+    T* slices = static_cast<T*>(scratch(n_rows * width * std::int64_t(sizeof(T))));
+    for_each_slice<T>(width, [&](std::int64_t first, std::int64_t n) {
+        copy_columns(matrix + first, width, slices + first * n_rows, n, n, n_rows);
+    });
+    return slices;
+}
+
+// Slice by slice: where a slice stays in a cache that all of the weights would not, and there are
+// some for every thread.
 template <class T, class I>
-struct RangedRows {
-    static constexpr std::int64_t kNearestBytes = 24 << 10;
-    // Entries of a row in a range: of fewer, the wrong guess where they end costs too much.
-    static constexpr std::int64_t kLong = 24;
-
-    const Rows<T, I>& rows;
-    const T* weight;  // (n_columns, width)
-    T* out;
-    std::int64_t n_columns, width, out_stride;
-
-    std::int64_t range() const { return kNearestBytes / (width * std::int64_t(sizeof(T))); }
-
-    // Narrow products wait less with two rows at a time, which this does not do.
-    bool pays() const {
-        return width >= 32 && width * sizeof(T) <= 256 && rows.values != nullptr &&
-               range() < n_columns &&
-               count_entries(rows) * range() >= kLong * rows.n_rows * n_columns;
-    }
-
-    void operator()(std::int64_t first, std::int64_t last) const {
-        std::vector<I> next(rows.begin + first, rows.begin + last);
-        for_each_tile<T>(width, [&](auto shape, std::int64_t column, std::int64_t last_pack) {
-            using Tile = typename decltype(shape)::Tile;
-            if (column > 0) std::copy(rows.begin + first, rows.begin + last, next.begin());
-            for (std::int64_t from = 0; from < n_columns; from += range()) {
-                add_range<Tile>(from, first, last, next.data(), column, last_pack);
-            }
-        });
-    }
-
-    // `next` are the rows' first entries past the ranges before.
-    template <class Tile>
-    void add_range(std::int64_t from, std::int64_t first, std::int64_t last, I* next,
-                   std::int64_t column, std::int64_t last_pack) const {
-        const I* indices = rows.indices;
-        const T* values = rows.values;
-        const T* from_weight = weight + column;
-        const std::int64_t stride = width, limit = from + range();
-        for (std::int64_t row = first; row < last; ++row) {
-            T* to = out + row * out_stride + column;
-            std::int64_t e = next[row - first];
-            const std::int64_t end = rows.end[row];
-            Tile sum;
-            if (from == 0) {
-                sum.clear();
-            } else {
-                sum.load(to, last_pack);
-            }
-            for (; e < end && indices[e] < limit; ++e) {
-                Tile terms;
-                terms.load(from_weight + indices[e] * stride, last_pack);
-                terms.scale(values[e]);
-                sum.add(terms);
-            }
-            sum.store(to, last_pack);
-            next[row - first] = I(e);
-        }
-    }
-};
-
-// Without dropout: some columns of the weights at a time, for the same reason as key by key.
-constexpr std::int64_t kSlice = 64;
-
-template <class T, class I>
-bool by_slice(const FeatureProduct<T, I>& a) {
+bool slices_pay(const FeatureProduct<T, I>& a) {
     const std::int64_t n_bytes = a.n_columns * a.width * std::int64_t(sizeof(T));
-    return a.width % kSlice == 0 && a.width / kSlice >= 2 * threads() && n_bytes > (1 << 18) &&
-           n_bytes <= kScratchBytes;
+    return a.width / kSlice<T> >= 2 * threads() && n_bytes > (1 << 18) && n_bytes <= kScratchBytes;
 }
 
 template <class T, class I>
 void multiply_by_slice(const FeatureProduct<T, I>& a) {
-    const std::int64_t size = a.n_columns * kSlice;
-    T* slices = static_cast<T*>(scratch(a.n_columns * a.width * std::int64_t(sizeof(T))));
-    share(int(a.width / kSlice), [&](int slice) {
-        T* weight = slices + slice * size;
-        T* out = a.out + slice * kSlice;
-        copy_columns(a.dense + slice * kSlice, a.width, weight, kSlice, kSlice, a.n_columns);
-        const RangedRows<T, I> ranged{a.rows, weight, out, a.n_columns, kSlice, a.width};
-        if (ranged.pays()) return ranged(0, a.rows.n_rows);
-        const Propagate<T, I> product{a.rows, weight, nullptr, nullptr, out, a.n_columns, kSlice,
-                                      T(0), nullptr, a.width};
+    const T* slices = cut_slices(a.dense, a.n_columns, a.width);
+    share(int((a.width + kSlice<T> - 1) / kSlice<T>), [&](int slice) {
+        const std::int64_t first = slice * kSlice<T>;
+        const std::int64_t n = a.width - first < kSlice<T> ? a.width - first : kSlice<T>;
+        const Propagate<T, I> product{a.rows,      slices + first * a.n_columns,
+                                      nullptr,     nullptr,
+                                      a.out + first, a.n_columns,
+                                      n,           T(0),
+                                      nullptr,     a.width};
         PropagateRows<T, I>{product, false, false}(0, a.rows.n_rows);
     });
 }
 
 template <class T, class I>
 void multiply_undropped(const FeatureProduct<T, I>& a) {
-    if (by_slice(a)) return multiply_by_slice(a);
-    const RangedRows<T, I> ranged{a.rows, a.dense, a.out, a.n_columns, a.width, a.width};
-    if (ranged.pays()) return share_rows(a.rows, a.width, ranged);
+    if (slices_pay(a)) return multiply_by_slice(a);
     propagate(Propagate<T, I>{a.rows, a.dense, nullptr, nullptr, a.out, a.n_columns, a.width, T(0),
                               nullptr, a.width});
 }

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 
@@ -133,11 +134,15 @@ void parallel_for(int n_chunks, void (*body)(void*, int), void* context) {
 }
 
 void* scratch(std::int64_t bytes) {
-    thread_local std::unique_ptr<char[]> block;
+    constexpr std::align_val_t kLine{64};  // rows of 16 floats then are in one cache line, not in two
+    struct Delete {
+        void operator()(void* block) const { ::operator delete(block, kLine); }
+    };
+    thread_local std::unique_ptr<void, Delete> block;
     thread_local std::int64_t size = 0;
     if (size < bytes) {
         size = 0;
-        block.reset(new char[static_cast<std::size_t>(bytes)]);
+        block.reset(::operator new(static_cast<std::size_t>(bytes), kLine));
         size = bytes;
     }
     return block.get();

@@ -118,6 +118,61 @@ nb::object feature_product_transposed(nb::handle rows, nb::handle dense, nb::han
     return result;
 }
 
+std::int64_t at_least(std::int64_t least, nb::handle source, const char* name) {
+    const std::int64_t value = integer(source, name);
+    if (value < least) {
+        fail(std::string(name) + " must be at least " + std::to_string(least) + ", got " +
+             std::to_string(value));
+    }
+    return value;
+}
+
+// Fills the arrays of the pieces, which the caller has made large enough.
+void pack_rows(nb::handle rows, nb::handle columns, nb::handle ranges, nb::handle begin,
+               nb::handle end, nb::handle indices, nb::handle values) {
+    const CsrArrays csr(rows);
+    const Array begins(begin, "begin"), ends(end, "end"), found(indices, "indices");
+    const Array entries(values, "values");
+    const std::int64_t n_columns = at_least(0, columns, "n_columns");
+    const std::int64_t n_ranges = at_least(1, ranges, "n_ranges");
+    const Kind index = csr.wide() ? Kind::int64 : Kind::int32;
+    require_float(entries);
+    csr.require_values(entries.kind(), " like values");
+    if (!csr.has_values()) fail("rows.values must not be None");
+    for (const Array* each : {&begins, &ends, &found}) each->require_kind(index, " like rows.begin");
+    begins.require_vector(csr.n_rows() * n_ranges, ", one for each piece");
+    ends.require_vector(csr.n_rows() * n_ranges, ", one for each piece");
+    found.require_vector(entries.size(0), " like values");
+    with_types(entries.kind(), csr.wide(), [&](auto t, auto i) {
+        using T = decltype(t);
+        using I = decltype(i);
+        kernels<T, I>().pack_rows({csr.rows<T, I>(), begins.data<I>(), ends.data<I>(),
+                                   found.data<I>(), entries.data<T>(), n_columns, n_ranges});
+    });
+}
+
+nb::object packed_product(nb::handle pieces, nb::handle ranges, nb::handle weight) {
+    const CsrArrays csr(pieces);
+    const Array from(weight, "weight");
+    require_float_matrix(from);
+    csr.require_values(from.kind(), " like weight");
+    if (!csr.has_values()) fail("rows.values must not be None");
+    const std::int64_t n_ranges = at_least(1, ranges, "n_ranges");
+    if (csr.n_rows() % n_ranges != 0) {
+        fail("pieces must be a multiple of n_ranges, got " + std::to_string(csr.n_rows()) + " and " +
+             std::to_string(n_ranges));
+    }
+    nb::object result = new_matrix(csr.n_rows() / n_ranges, from.size(1), from.kind());
+    const Array out(result, "out");
+    with_types(from.kind(), csr.wide(), [&](auto t, auto i) {
+        using T = decltype(t);
+        using I = decltype(i);
+        kernels<T, I>().packed_product({csr.rows<T, I>(), from.data<const T>(), out.data<T>(),
+                                        from.size(0), from.size(1), n_ranges});
+    });
+    return result;
+}
+
 // Forward if `gradient` is None.
 nb::object dropout_dense(nb::handle gradient, nb::handle dense, nb::handle dropout,
                          nb::handle row_ids, nb::handle relu) {
@@ -240,6 +295,9 @@ void bind_products(nb::module_& m) {
           any("row_ids"));
     m.def("feature_product_transposed", feature_product_transposed, any("rows"),
           any("dense"), any("n_columns"), any("dropout"), any("row_ids"));
+    m.def("pack_rows", pack_rows, any("rows"), any("n_columns"), any("n_ranges"), any("begin"),
+          any("end"), any("indices"), any("values"));
+    m.def("packed_product", packed_product, any("pieces"), any("n_ranges"), any("weight"));
     m.def("dropout_dense", dropout_dense, any("gradient"), any("dense"), any("dropout"),
           any("row_ids"), any("relu"));
     m.def("hidden_product", hidden_product, any("dense"), any("weight"), any("dropout"),

@@ -62,6 +62,7 @@ public:
     std::int64_t n_rows() const { return begin_.size(0); }
     std::int64_t n_entries() const { return indices_.size(0); }
     bool wide() const { return begin_.kind() == Kind::int64; }
+    bool has_values() const { return !values_.none(); }
     void require_values(Kind kind, const char* like) const { values_.require_kind(kind, like); }
 
     template <class T, class I>

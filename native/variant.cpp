@@ -7,6 +7,7 @@
 #include "feature_product_transposed.h"
 #include "hidden_product.h"
 #include "loss.h"
+#include "packed_product.h"
 #include "propagate.h"
 #include "propagate_sparse.h"
 #include "walks.h"
@@ -19,9 +20,18 @@ namespace GRAPHCONV_VARIANT {
 
 template <class T, class I>
 constexpr Kernels<T, I> kernels() {
-    return {propagate<T, I>, propagate_sparse<T, I>, feature_product<T, I>,
-            feature_product_transposed<T, I>, dropout_dense<T>, hidden_product<T>, hidden_product_backward<T>,
-            walks<T, I>, loss<T>, adam<T>};
+    return {propagate<T, I>,
+            propagate_sparse<T, I>,
+            feature_product<T, I>,
+            feature_product_transposed<T, I>,
+            pack_rows<T, I>,
+            packed_product<T, I>,
+            dropout_dense<T>,
+            hidden_product<T>,
+            hidden_product_backward<T>,
+            walks<T, I>,
+            loss<T>,
+            adam<T>};
 }
 
 extern const Variant variant;

@@ -74,10 +74,10 @@ def big_results(native: ModuleType) -> dict[str, Array]:
                 results[f"transposed {which}"] = native.feature_product_transposed(
                     rows, dense, n_columns, dropout
                 )
-    for width in (32, 40, 64, 256):  # long rows, for which some columns are taken at a time
+    packed = native.pack_rows(make_rows(2000, 400, density=0.4, seed=3)[0], 400, 4)
+    for width in (32, 64, 100, 256):
         weight = rng.standard_normal((400, width)).astype(np.float32)
-        long_rows, _ = make_rows(2000, 400, density=0.4, seed=3)
-        results[f"long rows {width}"] = native.feature_product(long_rows, weight)
+        results[f"packed {width}"] = native.packed_product(packed, weight)
     dense, gradient = rng.standard_normal((2, 30000, 20)).astype(np.float32)
     results["dense"] = native.dropout_dense(dense, many, None, True)
     results["dense backward"] = native.dropout_dense_backward(gradient, dense, one, None, True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphconv.kernels import Csr, Dropout
+from graphconv.kernels import Csr, Dropout, PackedRows
 
 KEY, HALF = 0x0123456789ABCDEF, 1 << 15
 
@@ -113,6 +113,26 @@ LOGITS, LABELS, SHARES = np.ones((4, 2, 4), np.float32), np.zeros(4, np.int64), 
         ),
         ("feature_product_transposed", (ROWS, DENSE, -1), ValueError, "n_columns must not be"),
         ("feature_product_transposed", (ROWS, DENSE, "6"), TypeError, "n_columns must be an int"),
+        ("pack_rows", (ROWS, -1, 2), ValueError, "n_columns must be at least 0, got -1"),
+        ("pack_rows", (ROWS, 6, 0), ValueError, "n_ranges must be at least 1, got 0"),
+        (
+            "packed_product",
+            (PackedRows(SIX_ROWS, 0), WEIGHT),
+            ValueError,
+            "n_ranges must be at least 1, got 0",
+        ),
+        (
+            "packed_product",
+            (PackedRows(SIX_ROWS, 4), WEIGHT),
+            ValueError,
+            "pieces must be a multiple of n_ranges, got 6 and 4",
+        ),
+        (
+            "packed_product",
+            (PackedRows(SIX_ROWS._replace(values=None), 2), WEIGHT),
+            ValueError,
+            "rows.values must not be None",
+        ),
         ("dropout_dense", (DENSE[:, ::2], None, None), ValueError, "dense must be C-contiguous"),
         (
             "dropout_dense_backward",

@@ -40,7 +40,7 @@ def test_big_results_equal_the_reference(native: ModuleType) -> None:
 
 def test_a_replica_gives_the_bits_of_its_single_run(native: ModuleType) -> None:
     rows, _ = make_rows(300, 200)
-    long_rows, _ = make_rows(300, 200, density=0.6)  # some columns at a time
+    long_rows, _ = make_rows(300, 200, density=0.6)
     rng = np.random.default_rng(3)
     weights = rng.standard_normal((4, 200, 16)).astype(np.float32)
     denses = rng.standard_normal((4, 300, 16)).astype(np.float32)
@@ -50,7 +50,7 @@ def test_a_replica_gives_the_bits_of_its_single_run(native: ModuleType) -> None:
         rows, np.hstack(list(denses)), 200, Dropout(keys, HALF)
     )
     spread = native.propagate(rows, np.hstack(list(weights)))
-    plain = native.feature_product(long_rows, np.hstack(list(weights)))
+    plain = native.packed_product(native.pack_rows(long_rows, 200, 3), np.hstack(list(weights)))
     for r in range(4):
         columns = slice(16 * r, 16 * r + 16)
         alone = Dropout(keys[r : r + 1], HALF)

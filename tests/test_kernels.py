@@ -203,6 +203,49 @@ def test_propagate_sparse_gives_every_entry_once(kernel: ModuleType) -> None:
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [*WIDTHS, 240])
+@pytest.mark.parametrize("n_rows", [0, 1, 64, 130])
+def test_packed_products(
+    kernel: ModuleType, n_rows: int, width: int, dtype: Any, index: Any
+) -> None:
+    rows, matrix = make_rows(n_rows, 40, dtype=dtype, index=index, seed=width)
+    weight = np.random.default_rng(width).standard_normal((40, width)).astype(dtype)
+    for n_ranges in (1, 3, 7):
+        packed = kernel.pack_rows(rows, 40, n_ranges)
+        assert packed.n_ranges == n_ranges
+        assert packed.pieces.begin.dtype == packed.pieces.indices.dtype == index
+        for got, want in zip(
+            packed.pieces, reference.pack_rows(rows, 40, n_ranges)[0], strict=True
+        ):
+            np.testing.assert_array_equal(got, want)
+        close(kernel.packed_product(packed, weight), matrix @ weight, dtype)
+
+
+def test_pieces_lie_in_the_order_of_use(kernel: ModuleType) -> None:
+    # 65 rows of four columns, which hold 0, 1, 2, 3; then 4, 5, 6, 7; and so on.
+    ends = np.arange(4, 4 * 65 + 1, 4)
+    rows = Csr(ends - 4, ends, np.tile(np.arange(4), 65), np.arange(4 * 65.0))
+    pieces = kernel.pack_rows(rows, 4, 2).pieces
+    first, second = np.arange(64)[:, None] * 4 + [0, 1], np.arange(64)[:, None] * 4 + [2, 3]
+    assert pieces.values.tolist() == [*first.ravel(), *second.ravel(), 256, 257, 258, 259]
+    assert pieces.begin.tolist() == list(range(0, 260, 2))
+    assert (pieces.end - pieces.begin == 2).all()
+
+
+def test_only_long_rows_are_cut() -> None:
+    def cut(n_entries: int, n_columns: int, n_rows: int = 5) -> int:
+        ends = np.arange(1, n_rows + 1) * n_entries
+        rows = Csr(ends - n_entries, ends, np.zeros(n_entries * n_rows, int), None)
+        return kernels.n_ranges(rows, n_columns)
+
+    assert cut(200, 500) == 5
+    assert cut(119, 500) == 1  # pieces of fewer than 24
+    assert cut(90, 96) == 1  # all weights fit the nearest cache
+    assert cut(200, 500, n_rows=0) == 1
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_feature_products(kernel: ModuleType, width: int, dtype: Any, index: Any) -> None:
     n_rows, n_columns = 11, 160  # long rows need masks of more than 64 bits

@@ -47,9 +47,9 @@ def forest(features="sparse", directed=False, weighted=False):
     )
 
 
-def both(graph, kernel="auto", **changes):
+def both(graph, kernel="auto", seeds=(3, 4), **changes):
     """A model, and a batch of targets as it is and with its features summed."""
-    model = build_model(graph, replace(SHORT, **changes), seeds=[3, 4], kernels=kernel)
+    model = build_model(graph, replace(SHORT, **changes), seeds=seeds, kernels=kernel)
     batch = make_batch(graph, range(N_TARGETS), n_hops=model.n_hops)
     return model, batch, sum_beforehand(batch, model.propagation)
 
@@ -84,6 +84,24 @@ def test_gradients_are_those_of_sums_in_every_pass(kernel, features):
     for want, got in zip(found[0][0], found[1][0], strict=True):
         np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(found[1][1], found[0][1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_sums_of_many_words_are_packed_for_wide_weights(kernel):
+    few = forest()
+    words = sp.random_array((few.n_nodes, 300), density=0.4, rng=np.random.default_rng(1))
+    graph = Graph(few.adjacency, words, few.labels, train_index=few.train_index)
+    three, batch, summed = both(graph, kernel, hidden=(16,), seeds=(3, 4, 5))
+    one = build_model(graph, replace(SHORT, hidden=(16,)), seeds=[4], kernels=kernel)
+    with torch.no_grad():
+        alone = one(summed)
+        assert not summed._packed  # one replica is too narrow
+        together = three(summed)
+        assert summed._packed[0].n_ranges == 3
+        torch.testing.assert_close(together, three(batch), rtol=1e-5, atol=1e-6)
+        if kernel == "native":
+            assert (together[:, 1] == alone[:, 0]).all()
+        assert summed.packed_features(three.propagation.kernels) is summed._packed[0]
 
 
 @pytest.mark.parametrize("rule", sorted(set(RULES) - set(SUMMED_RULES)))

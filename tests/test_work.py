@@ -46,6 +46,10 @@ def work_of(name: str, arguments: tuple[Any, ...]) -> int:
     if name in ("propagate", "feature_product", "feature_product_transposed"):
         rows, dense = arguments[:2]
         return int((rows.end - rows.begin).sum()) * int(dense.shape[1])
+    if name == "packed_product":
+        return work_of("feature_product", (arguments[0].pieces, arguments[1]))
+    if name == "pack_rows":
+        return work_of("feature_product", (arguments[0], np.empty((0, 1))))
     if name == "propagate_sparse":
         return int(n_summed(arguments[0], arguments[1], arguments[5]).sum())
     if name in ("hidden_product", "hidden_product_backward"):
@@ -55,10 +59,10 @@ def work_of(name: str, arguments: tuple[Any, ...]) -> int:
     return int(np.asarray(arguments[0]).size)
 
 
-def counted_epochs(graph: Any, n_epochs: int) -> Counted:
+def counted_epochs(graph: Any, n_epochs: int, n_seeds: int = 1) -> Counted:
     settings = resolve_settings("paper", {"max_epochs": n_epochs})
     features = fit_scaler(graph.features, "row").transform(graph.features)
-    model = build_model(graph, settings, [0], "reference")
+    model = build_model(graph, settings, range(n_seeds), "reference")
     model.propagation.kernels = counted = Counted()
     training, validation = full_batches(graph, settings, model, features)
     train(model, [training], validation, settings)
@@ -100,6 +104,13 @@ def test_validation_on_pubmed_sums_features_over_neighbours_once() -> None:
     # Training nodes reach 142,685 entries; the sums have 471,758, where validation nodes reach
     # 557,436 entries and 29,307 of the adjacency matrix.
     assert counted.work["feature_product"] == 3 * 16 * (142_685 + 471_758)
+
+
+def test_sums_on_pubmed_are_packed_once_for_several_seeds() -> None:
+    counted = counted_epochs(load_dataset("pubmed"), 3, n_seeds=4)
+    assert counted.calls["propagate_sparse"] == counted.calls["pack_rows"] == 1
+    assert counted.calls["packed_product"] == 3
+    assert counted.work["packed_product"] == 3 * 4 * 16 * 471_758
 
 
 def test_epochs_cost_the_same_whatever_their_number() -> None:

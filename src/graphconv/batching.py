@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import scipy.sparse as sp
 
 from graphconv import kernels
 from graphconv.graph import Graph, IntArray
-from graphconv.kernels import Csr, RowSample
+from graphconv.kernels import Csr, PackedRows, RowSample, n_ranges
 from graphconv.scaling import StoredFeatures
 
 Array = npt.NDArray[Any]
@@ -57,13 +58,23 @@ class Batch:
     is_whole: bool
     is_summed: bool = False
     has_halo = False  # whether sums read rows of other processes too
-    _blocks: dict[tuple[int, int, bool], Csr] = field(default_factory=dict)
+    _blocks: dict[tuple[int, int, bool], Csr] = field(default_factory=dict, init=False)
+    _packed: list[PackedRows | None] = field(default_factory=list, init=False)
 
     @cached_property
     def identity_features(self) -> Csr:
         """The rows of the identity matrix, for featureless input: one entry each."""
         ends = np.arange(len(self.rows) + 1)
         return Csr(ends[:-1], ends[1:], self.rows, None)
+
+    def packed_features(self, kernels: ModuleType) -> PackedRows | None:
+        """Sparse features as products with wide weights read them; None where that is no faster."""
+        if not self._packed:
+            assert isinstance(self.features, Csr)
+            n = n_ranges(self.features, self.n_features)
+            packed = kernels.pack_rows(self.features, self.n_features, n) if n > 1 else None
+            self._packed.append(packed)
+        return self._packed[0]
 
     def with_halo(self, x: Any, hop: int) -> Any:
         """The rows that the sums of a hop read: x itself, unless some are another process's."""

@@ -44,6 +44,9 @@ _MASK = (1 << 64) - 1
 # Up to this width of a layer's output, ReLU, dropout and product are one kernel, up to three times
 # as fast as one after the other; at 64 torch's product, which alone may fuse additions, catches up.
 WIDEST_FUSED = 32
+# From this width of all replicas' outputs on, products take features some columns at a time; narrow
+# ones wait less for their additions with two rows at a time.
+LEAST_PACKED = 32
 
 
 class Entry(NamedTuple):
@@ -133,9 +136,13 @@ class GraphConvolution(nn.Module):
         if batch.features is None and not drops:
             return WeightRows(None if batch.is_whole else batch.rows[:n_rows])
         rows = batch.identity_features if batch.features is None else batch.features
+        kernels = self.propagation.kernels
+        packed = None
         if n_rows < len(rows.begin):
             rows = Csr(rows.begin[:n_rows], rows.end[:n_rows], *rows[2:])
-        return FeatureProduct(self.propagation.kernels, rows, batch.rows[:n_rows])
+        elif batch.is_summed and self.weight[0].numel() >= LEAST_PACKED:
+            packed = batch.packed_features(kernels)  # of a batch that is used many times
+        return FeatureProduct(kernels, rows, batch.rows[:n_rows], packed)
 
     def links(self, batch: Batch, hop: int, depth: int, drops: bool) -> list[Link] | None:
         """The layer as steps of a chain; None where torch must take part.

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from graphconv import kernels
-from graphconv.kernels import Csr, Dropout
+from graphconv.kernels import Csr, Dropout, PackedRows
 
 Array = npt.NDArray[Any]
 
@@ -44,10 +44,13 @@ class FeatureProduct:
     kernels: ModuleType
     rows: Csr
     row_ids: Array
+    packed: PackedRows | None = None  # the rows again, for products without dropout
     needs_input = False
 
     def forward(self, x: None, weight: Array, dropout: Dropout | None) -> Array:
         dense = weight.reshape(len(weight), -1)
+        if self.packed is not None and dropout is None:
+            return cast(Array, self.kernels.packed_product(self.packed, dense))
         keys = _for_terms(dropout, weight)
         return cast(Array, self.kernels.feature_product(self.rows, dense, keys, self.row_ids))
 

@@ -69,7 +69,6 @@ def sum_beforehand(batch: Batch, propagation: Propagation) -> Batch:
         adjacency=own,
         adjacency_transposed=own if is_symmetric else batch.adjacency_transposed[:n_rows, :n_rows],
         is_summed=True,
-        _blocks={},
     )
 
 

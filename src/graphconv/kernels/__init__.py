@@ -16,19 +16,36 @@ import numpy.typing as npt
 KernelName = Literal["auto", "native", "reference"]
 # Scales past this size are not in the nearest caches when a product asks for one of them.
 NEAR_BYTES = 1 << 18
+PACKED_BLOCK = 64
+# A range of columns meets about so many bytes of weights, of which a product takes so many of each
+# column at a time.
+_RANGE_BYTES = 24 << 10
+_SLICE_BYTES = 256
+_LEAST_PIECE = 24  # entries; of shorter ones, the wrong guess where they end costs too much
 
 
 class Csr(NamedTuple):
     """Rows of a sparse matrix; row i holds the entries begin[i] .. end[i] of the two long arrays.
 
     Rows need not be adjacent, so choosing some rows, or a leading part of each row, copies nothing.
-    Entries of a row are sorted by column.
+    Entries of a row are sorted by column, and no column comes twice.
     """
 
     begin: npt.NDArray[Any]  # (n_rows,) int32 or int64
     end: npt.NDArray[Any]  # (n_rows,) as begin
     indices: npt.NDArray[Any]  # (n_entries,) as begin: column of each entry
     values: npt.NDArray[Any] | None  # (n_entries,) float32 or float64; None: all ones
+
+
+class PackedRows(NamedTuple):
+    """Sparse rows cut into pieces, in the order in which a product with wide weights reads them.
+
+    Of each row there is a piece for every range of columns. Those of PACKED_BLOCK rows come first,
+    range by range and row by row, then those of the next ones.
+    """
+
+    pieces: Csr  # n_rows * n_ranges of them, with values
+    n_ranges: int  # range r has the columns below n_columns * (r + 1) // n_ranges
 
 
 class Dropout(NamedTuple):
@@ -85,6 +102,13 @@ def n_summed(rows: Csr, features: Csr, self_weight: float) -> npt.NDArray[np.int
         n = min(len(counts), len(lengths))
         counts[:n] += lengths[:n]
     return counts
+
+
+def n_ranges(rows: Csr, n_columns: int) -> int:
+    """Into how many pieces rows are worth cutting for products with wide weights; 1: not at all."""
+    n = round(n_columns * _SLICE_BYTES / _RANGE_BYTES)
+    n_entries = int((rows.end - rows.begin).sum())
+    return n if n > 1 and n_entries >= _LEAST_PIECE * n * len(rows.begin) > 0 else 1
 
 
 def native_missing() -> str | None:

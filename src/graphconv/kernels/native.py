@@ -16,7 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv import _native
-from graphconv.kernels import Csr, Dropout, RowSample, n_summed, row_bounds, row_scale
+from graphconv.kernels import (
+    Csr,
+    Dropout,
+    PackedRows,
+    RowSample,
+    n_summed,
+    row_bounds,
+    row_scale,
+)
 
 Array = npt.NDArray[Any]
 _KEPT_BYTES = 1 << 27
@@ -73,6 +81,23 @@ def feature_product_transposed(
 ) -> Array:
     """dropout(X).T @ dense, shape (n_columns, F); see `reference.feature_product_transposed`."""
     out: Array = _native.feature_product_transposed(rows, dense, n_columns, dropout, row_ids)
+    return out
+
+
+def pack_rows(rows: Csr, n_columns: int, n_ranges: int) -> PackedRows:
+    """Rows in the order in which wide products read them; see `reference.pack_rows`."""
+    assert rows.values is not None
+    kind = rows.begin.dtype
+    n_entries = int((rows.end - rows.begin).sum())
+    begin, end = np.empty((2, len(rows.begin) * n_ranges), dtype=kind)
+    pieces = Csr(begin, end, np.empty(n_entries, kind), np.empty(n_entries, rows.values.dtype))
+    _native.pack_rows(rows, n_columns, n_ranges, *pieces)
+    return PackedRows(pieces, n_ranges)
+
+
+def packed_product(packed: PackedRows, weight: Array) -> Array:
+    """X @ weight; see `reference.packed_product`."""
+    out: Array = _native.packed_product(packed.pieces, packed.n_ranges, weight)
     return out
 
 

@@ -12,7 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from graphconv.kernels import Csr, Dropout, RowSample, row_bounds, row_scale
+from graphconv.kernels import (
+    PACKED_BLOCK,
+    Csr,
+    Dropout,
+    PackedRows,
+    RowSample,
+    row_bounds,
+    row_scale,
+)
 
 Array = npt.NDArray[Any]
 
@@ -118,6 +126,39 @@ def feature_product_transposed(
             for key, block in zip(dropout.keys, blocks, strict=True)
         ]
     )
+
+
+def pack_rows(rows: Csr, n_columns: int, n_ranges: int) -> PackedRows:
+    """Rows, which have values, in the order in which wide products read them; costs the entries."""
+    assert rows.values is not None
+    indptr, entries = _entries(rows)
+    columns, values = rows.indices[entries], rows.values[entries]
+    limits = n_columns * np.arange(1, n_ranges + 1) // n_ranges
+    n_rows = len(rows.begin)
+    piece = _places(n_rows, n_ranges)[
+        np.repeat(np.arange(n_rows), np.diff(indptr)), np.searchsorted(limits, columns, "right")
+    ]
+    order = np.argsort(piece, kind="stable")
+    ends = np.cumsum(np.bincount(piece, minlength=n_rows * n_ranges), dtype=indptr.dtype)
+    begins = np.concatenate([[0], ends[:-1]]).astype(indptr.dtype)[: len(ends)]
+    return PackedRows(Csr(begins, ends, columns[order], values[order]), n_ranges)
+
+
+def packed_product(packed: PackedRows, weight: Array) -> Array:
+    """X @ weight of rows that `pack_rows` has packed, shape (n_rows, F): n_entries * F."""
+    pieces, n_ranges = packed
+    products = _matrix(pieces, len(weight), weight.dtype) @ weight
+    places = _places(len(pieces.begin) // n_ranges, n_ranges)
+    return cast(Array, products[places].sum(axis=1, dtype=weight.dtype))
+
+
+def _places(n_rows: int, n_ranges: int) -> Array:
+    """Which piece is that of a row and a range, shape (n_rows, n_ranges)."""
+    within = np.arange(n_rows) % PACKED_BLOCK
+    first = np.arange(n_rows) - within
+    height = np.minimum(PACKED_BLOCK, n_rows - first)  # of the row's block
+    places: Array = (first * n_ranges + within)[:, None] + height[:, None] * np.arange(n_ranges)
+    return places
 
 
 def dropout_dense(
