@@ -29,6 +29,7 @@ from graphconv.steps import Chain
 CITATIONS = ("cora", "citeseer", "pubmed")
 KERNELS = (
     "feature_product",
+    "packed_product",
     "propagate",
     "hidden_product",
     "loss",

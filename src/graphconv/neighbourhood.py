@@ -183,7 +183,6 @@ class Neighbourhood:
             adjacency=adjacency,
             adjacency_transposed=adjacency,  # for gradients only, which nobody asks for here
             is_weighted=True,
-            _blocks={},
         )
 
     def _edited_features(self, edits: Sequence[Edit]) -> Csr | Array | None:
@@ -201,7 +200,7 @@ def scaled_batch(fitted: FittedGCN, graph: Graph, targets: IntArray) -> Batch:
     if graph.features is None:
         return batch
     scaled = fitted.scaler.transform(graph.features[batch.rows])
-    return replace(batch, features=_repeated(scaled, 1), _blocks={})
+    return replace(batch, features=_repeated(scaled, 1))
 
 
 def _by_row(rows: IntArray, columns: IntArray) -> list[tuple[int, tuple[int, ...]]]:
