@@ -28,6 +28,8 @@ KERNELS = {
     "propagate": "gathers the rows of neighbours; scaling on both sides is fused in",
     "feature_product": "sparse features times weights, dropout decided by a hash on the way",
     "feature_product_transposed": "its gradient: the same hashes again, a scattered sum",
+    "packed_product": "features that are summed beforehand and lie in the order of use times the "
+    "weights of four replicas, some columns at a time",
     "hidden_product": "ReLU, dropout and product with the next layer's weights in one",
     "hidden_product_backward": "both gradients of that in one pass over the rows",
 }

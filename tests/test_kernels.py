@@ -203,8 +203,8 @@ def test_propagate_sparse_gives_every_entry_once(kernel: ModuleType) -> None:
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("width", [*WIDTHS, 240])
-@pytest.mark.parametrize("n_rows", [0, 1, 64, 130])
+@pytest.mark.parametrize("width", [1, 3, 8, 17, 64, 100])
+@pytest.mark.parametrize("n_rows", [0, 64, 130])
 def test_packed_products(
     kernel: ModuleType, n_rows: int, width: int, dtype: Any, index: Any
 ) -> None:
