@@ -269,8 +269,9 @@ def _packed_case(graph: Any, name: str, width: int) -> list[Case]:
             "packed_product",
             lambda: native.packed_product(packed, weight),
             n_entries * 4 * width,
-            n_entries * (8 + 16 * width) + 16 * n_rows * width,
-            weight.nbytes / packed.n_ranges,
+            # The weights of a range are in the nearest cache, as those of torch's product are.
+            n_entries * 8 + 16 * n_rows * width,
+            n_entries * 8,
         )
     ]
 

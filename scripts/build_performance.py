@@ -218,9 +218,9 @@ def roofline(results: dict[str, Any]) -> str:
 One thread, width 16 (on the random graph 32). Attainable is the larger of two times: that of moving
 the bytes at the speed of copying from where they lie ({speeds}), and that of the multiply-adds at
 the speed of torch's dense product ({part["multiply_adds_per_nanosecond"]:.0f} a nanosecond).
-Hashes, masks and index arithmetic count as nothing there, which holds down the share of kernels with
-dropout. "Cache" is the second one: weights that fit the nearest, as Pubmed's do, are read faster than
-that, and a kernel may so come to more than 100 %.
+Hashes, masks and index arithmetic count as nothing there, which holds down the share of kernels
+with dropout. "Cache" is the second one; what a kernel finds in the nearest it reads faster, so it
+may come to more than 100 %.
 
 {table(["kernel", "µs", "attainable µs", "share", "limited by"], rows)}
 
