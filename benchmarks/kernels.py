@@ -64,7 +64,7 @@ def copy_bandwidth(n_bytes: int, n_threads: int) -> float:
         for other in others:
             other.join()
 
-    return repeats * 2 * n_bytes / best(run, 25 if repeats > 1 else 5)
+    return repeats * 2 * n_bytes / best(run, 25 if n_bytes <= 2**22 else 9)
 
 
 def multiply_adds() -> float:
