@@ -27,8 +27,7 @@ nb::object walks(nb::handle rows, nb::handle totals, nb::handle starts, nb::hand
     sums.require_vector(csr.n_entries() + 1, ", one more than entries");
     from.require_kind(Kind::int64, "");
     from.require_vector(-1, "");
-    const std::int64_t steps = integer(n_steps, "n_steps");
-    if (steps < 0) throw nb::value_error("n_steps must not be negative");
+    const std::int64_t steps = at_least(0, n_steps, "n_steps");
     const std::uint64_t hashed = PyLong_AsUnsignedLongLong(key.ptr());
     if (hashed == std::uint64_t(-1) && PyErr_Occurred() != nullptr) {
         PyErr_Clear();

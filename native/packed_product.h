@@ -9,7 +9,6 @@
 #include <algorithm>
 
 #include "arguments.h"
-#include "blocks.h"
 #include "chunks.h"
 #include "feature_product.h"
 #include "simd.h"
@@ -17,16 +16,18 @@
 namespace graphconv {
 namespace GRAPHCONV_VARIANT {
 
-// Cuts rows into pieces: those of blocks of kBlock rows one after the other, of a block range by
+constexpr std::int64_t kPackedBlock = 64;  // rows; graphconv.kernels.PACKED_BLOCK
+
+// Cuts rows into pieces: those of blocks of kPackedBlock rows one after the other, of a block range by
 // range, of a range row by row. Range r has the columns below n_columns * (r + 1) / n_ranges.
 //
 // Cost: reads every entry and writes it. It is done once for many products, so one thread will do.
 template <class T, class I>
 void pack_rows(const PackRows<T, I>& a) {
     std::int64_t piece = 0, to = 0;
-    for (std::int64_t first = 0; first < a.rows.n_rows; first += kBlock) {
-        const std::int64_t last = std::min(first + kBlock, a.rows.n_rows);
-        I next[kBlock];  // each row's first entry past the ranges before
+    for (std::int64_t first = 0; first < a.rows.n_rows; first += kPackedBlock) {
+        const std::int64_t last = std::min(first + kPackedBlock, a.rows.n_rows);
+        I next[kPackedBlock];  // each row's first entry past the ranges before
         std::copy(a.rows.begin + first, a.rows.begin + last, next);
         for (std::int64_t range = 0; range < a.n_ranges; ++range) {
             const std::int64_t limit = a.n_columns * (range + 1) / a.n_ranges;
@@ -67,31 +68,31 @@ public:
                     T* out = a.out + slice + column;
                     if (n == Tile::kElements) {  // with a constant it takes 3 % less
                         constexpr std::integral_constant<std::int64_t, Tile::kElements> kStride{};
-                        multiply<Tile>(block * kBlock, weight, kStride, out, last_pack);
+                        multiply<Tile>(block * kPackedBlock, weight, kStride, out, last_pack);
                     } else {
-                        multiply<Tile>(block * kBlock, weight, n, out, last_pack);
+                        multiply<Tile>(block * kPackedBlock, weight, n, out, last_pack);
                     }
                 });
             });
         }
     }
 
-    std::int64_t n_blocks() const { return (n_rows + kBlock - 1) / kBlock; }
+    std::int64_t n_blocks() const { return (n_rows + kPackedBlock - 1) / kPackedBlock; }
 
 private:
     // A block of rows by a tile of the weights, whose rows lie `stride` apart.
     template <class Tile, class Stride, class Last>
     void multiply(std::int64_t first, const T* weight, Stride stride, T* out,
                   Last last_pack) const {
-        // Read once, for all the compiler knows a sum that is stored may change them.
-        const std::int64_t n = std::min(kBlock, n_rows - first), n_ranges = a.n_ranges;
+        // Read once: for all the compiler knows, storing a sum may change them.
+        const std::int64_t n = std::min(kPackedBlock, n_rows - first), n_ranges = a.n_ranges;
         const std::int64_t width = a.width;
         const I* begins = a.pieces.begin;
         const I* ends = a.pieces.end;
         const I* indices = a.pieces.indices;
         const T* values = a.pieces.values;
         std::int64_t piece = first * n_ranges;
-        alignas(64) T sums[kBlock * Tile::kElements];  // of the ranges before
+        alignas(64) T sums[kPackedBlock * Tile::kElements];  // of the ranges before
         for (std::int64_t range = 0; range < n_ranges; ++range) {
             for (std::int64_t row = 0; row < n; ++row, ++piece) {
                 T* waiting = sums + row * Tile::kElements;

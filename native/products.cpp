@@ -62,8 +62,7 @@ void propagate_sparse(nb::handle rows, nb::handle features, nb::handle columns,
     indptr.require_vector(csr.n_rows() + 1, ", one more than rows");
     found.require_kind(index, " like rows.begin");
     found.require_vector(entries.size(0), " like entries");
-    const std::int64_t n_columns = integer(columns, "n_columns");
-    if (n_columns < 0) fail("n_columns must not be negative");
+    const std::int64_t n_columns = at_least(0, columns, "n_columns");
     with_types(entries.kind(), csr.wide(), [&](auto t, auto i) {
         using T = decltype(t);
         using I = decltype(i);
@@ -99,8 +98,7 @@ nb::object feature_product_transposed(nb::handle rows, nb::handle dense, nb::han
     const Array from(dense, "dense");
     require_float_matrix(from);
     csr.require_values(from.kind(), " like dense");
-    const std::int64_t n_columns = integer(columns, "n_columns");
-    if (n_columns < 0) throw nb::value_error("n_columns must not be negative");
+    const std::int64_t n_columns = at_least(0, columns, "n_columns");
     if (from.size(0) != csr.n_rows()) {
         fail("dense must have one row for each row of the features, got " +
              std::to_string(from.size(0)) + " for " + std::to_string(csr.n_rows()));
@@ -116,15 +114,6 @@ nb::object feature_product_transposed(nb::handle rows, nb::handle dense, nb::han
                                                     from.size(1)});
     });
     return result;
-}
-
-std::int64_t at_least(std::int64_t least, nb::handle source, const char* name) {
-    const std::int64_t value = integer(source, name);
-    if (value < least) {
-        fail(std::string(name) + " must be at least " + std::to_string(least) + ", got " +
-             std::to_string(value));
-    }
-    return value;
 }
 
 // Fills the arrays of the pieces, which the caller has made large enough.

@@ -33,6 +33,15 @@ inline std::int64_t integer(nb::handle source, const char* name) {
     return value;
 }
 
+inline std::int64_t at_least(std::int64_t least, nb::handle source, const char* name) {
+    const std::int64_t value = integer(source, name);
+    if (value < least) {
+        fail(std::string(name) + " must be at least " + std::to_string(least) + ", got " +
+             std::to_string(value));
+    }
+    return value;
+}
+
 inline double number(nb::handle source, const char* name) {
     const double value = PyFloat_AsDouble(source.ptr());
     if (value == -1 && PyErr_Occurred() != nullptr) {

@@ -19,14 +19,11 @@
 #define GRAPHCONV_LAMBDA __attribute__((always_inline))
 #define GRAPHCONV_NOINLINE __attribute__((noinline))
 #define GRAPHCONV_PREFETCH(address) __builtin_prefetch(address)
-// Into the second cache: what is to come later must not push out what the nearest one is used for.
-#define GRAPHCONV_PREFETCH_SECOND(address) __builtin_prefetch(address, 0, 2)
 #else
 #define GRAPHCONV_INLINE inline
 #define GRAPHCONV_LAMBDA
 #define GRAPHCONV_NOINLINE
 #define GRAPHCONV_PREFETCH(address) static_cast<void>(address)
-#define GRAPHCONV_PREFETCH_SECOND(address) static_cast<void>(address)
 #endif
 
 namespace graphconv {

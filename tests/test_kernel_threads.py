@@ -50,7 +50,8 @@ def test_a_replica_gives_the_bits_of_its_single_run(native: ModuleType) -> None:
         rows, np.hstack(list(denses)), 200, Dropout(keys, HALF)
     )
     spread = native.propagate(rows, np.hstack(list(weights)))
-    plain = native.packed_product(native.pack_rows(long_rows, 200, 3), np.hstack(list(weights)))
+    pieces = native.pack_rows(long_rows, 200, 3)
+    packed = native.packed_product(pieces, np.hstack(list(weights)))
     for r in range(4):
         columns = slice(16 * r, 16 * r + 16)
         alone = Dropout(keys[r : r + 1], HALF)
@@ -58,7 +59,7 @@ def test_a_replica_gives_the_bits_of_its_single_run(native: ModuleType) -> None:
         single = native.feature_product_transposed(rows, denses[r], 200, alone)
         assert (gradient[:, columns] == single).all()
         assert (spread[:, columns] == native.propagate(rows, weights[r])).all()
-        assert (plain[:, columns] == native.feature_product(long_rows, weights[r])).all()
+        assert (packed[:, columns] == native.feature_product(long_rows, weights[r])).all()
 
 
 @pytest.mark.parametrize("threshold", [HALF, 65536])  # the latter drops nothing

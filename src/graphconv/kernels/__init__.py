@@ -16,7 +16,7 @@ import numpy.typing as npt
 KernelName = Literal["auto", "native", "reference"]
 # Scales past this size are not in the nearest caches when a product asks for one of them.
 NEAR_BYTES = 1 << 18
-PACKED_BLOCK = 64
+PACKED_BLOCK = 64  # kPackedBlock in native/packed_product.h
 # A range of columns meets about so many bytes of weights, of which a product takes so many of each
 # column at a time.
 _RANGE_BYTES = 24 << 10
