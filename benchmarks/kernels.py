@@ -14,13 +14,13 @@ import torch
 
 from graphconv import kernels as kernel_choice
 from graphconv import load_dataset
-from graphconv.batching import make_batch
-from graphconv.fitting import build_model, full_batches
+from graphconv.engine.batches import make_batch
+from graphconv.engine.objective import LabelledBatch
 from graphconv.kernels import Csr, Dropout, native, reference
-from graphconv.objective import LabelledBatch
-from graphconv.propagation import RULES
-from graphconv.settings import resolve_settings
-from graphconv.training import train
+from graphconv.models.propagation import RULES
+from graphconv.models.settings import resolve_settings
+from graphconv.training.fit import build_model, full_batches
+from graphconv.training.loop import train
 from training import CITATIONS, threads
 
 WIDTHS = (8, 16, 32, 64)

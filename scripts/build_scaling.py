@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from graphconv.experiments.page import machine_text
-from graphconv.experiments.progress import in_words
-from graphconv.files import replacing_file
-from graphconv.memory import in_units
+from graphconv.io.files import replacing_file
+from graphconv.paper.page import machine_text
+from graphconv.paper.progress import in_words
+from graphconv.storage.memory import in_units
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 

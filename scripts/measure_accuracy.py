@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from graphconv import load_dataset
-from graphconv.fitting import fit_gcn
-from graphconv.predictions import accuracy
-from graphconv.settings import PAPER_ACCURACY
+from graphconv.models.settings import PAPER_ACCURACY
+from graphconv.training.fit import fit_gcn
+from graphconv.training.scores import accuracy
 
 N_SEEDS = 20
 

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from tests.generated_graphs import KINDS, generate, split
 
-from graphconv.fitting import fit_gcn
 from graphconv.graph import Graph
-from graphconv.predictions import accuracy
+from graphconv.training.fit import fit_gcn
+from graphconv.training.scores import accuracy
 
 LOG = Path("runs/auto.jsonl")
 FIRST_SEED = 20  # lower ones were used to design the search

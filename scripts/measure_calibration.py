@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from graphconv import load_dataset
-from graphconv.calibration import expected_calibration_error, fit_calibration
-from graphconv.fitting import fit_gcn
+from graphconv.training.calibration import expected_calibration_error, fit_calibration
+from graphconv.training.fit import fit_gcn
 
 N_SEEDS = 10
 

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from graphconv.experiments.machine import describe_machine
-from graphconv.files import json_text, replacing_file
-from graphconv.partition import parts_folder
+from graphconv.io.files import json_text, replacing_file
+from graphconv.paper.machine import describe_machine
+from graphconv.storage.partition import parts_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 EDGES_A_NODE, N_FEATURES, N_CLASSES, HIDDEN = 10, 64, 64, 64

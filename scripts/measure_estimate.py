@@ -12,11 +12,11 @@ import sys
 
 import numpy as np
 
-from graphconv.fitting import fit_gcn
+from graphconv.engine.memory_estimate import estimate_memory
 from graphconv.graph import Graph, adjacency_from_edges
-from graphconv.memory import peak_memory
-from graphconv.memory_estimate import estimate_memory
-from graphconv.settings import Settings
+from graphconv.models.settings import Settings
+from graphconv.storage.memory import peak_memory
+from graphconv.training.fit import fit_gcn
 
 
 def measure(n_nodes: int) -> dict[str, int]:

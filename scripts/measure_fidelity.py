@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from graphconv import load_dataset
-from graphconv.explain import explain, position_of
-from graphconv.fitted import FittedGCN
-from graphconv.fitting import fit_gcn
-from graphconv.neighbourhood import Edit, Neighbourhood
+from graphconv.results.explain import explain, position_of
+from graphconv.results.neighbourhood import Edit, Neighbourhood
+from graphconv.training.fit import fit_gcn
+from graphconv.training.fitted import FittedGCN
 
 N_NODES = 200
 N_REMOVED = (1, 3, 5)

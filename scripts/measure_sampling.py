@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from graphconv import load_dataset
-from graphconv.fitting import fit_gcn
-from graphconv.predictions import accuracy
+from graphconv.training.fit import fit_gcn
+from graphconv.training.scores import accuracy
 
 N_SEEDS = 10
 SAMPLED = {"batch_size": 32, "fanout": 10}

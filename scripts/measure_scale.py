@@ -21,9 +21,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from graphconv.experiments.machine import describe_machine
-from graphconv.files import json_text, replacing_file
-from graphconv.memory import parse_bytes
+from graphconv.io.files import json_text, replacing_file
+from graphconv.paper.machine import describe_machine
+from graphconv.storage.memory import parse_bytes
 
 ROOT = Path(__file__).resolve().parent.parent
 ESTIMATE = ROOT / "scripts" / "measure_estimate.py"

@@ -25,16 +25,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphconv.console import Screen
-from graphconv.experiments.paper_figures import TITLES
-from graphconv.experiments.progress import RunProgress
-from graphconv.experiments.runs import Record, RunLog, Series
-from graphconv.experiments.workers import run_all
-from graphconv.fitted import FittedGCN
-from graphconv.fitting import fit_gcn
+from graphconv.commands.console import Screen
+from graphconv.estimators.runs import Record, RunLog, Series
 from graphconv.graph import Graph
-from graphconv.predictions import accuracy
-from graphconv.suggest import suggest
+from graphconv.paper.paper_figures import TITLES
+from graphconv.paper.progress import RunProgress
+from graphconv.paper.workers import run_all
+from graphconv.results.suggest import suggest
+from graphconv.training.fit import fit_gcn
+from graphconv.training.fitted import FittedGCN
+from graphconv.training.scores import accuracy
 
 DATASETS = ("cora", "citeseer", "pubmed")
 METHODS = ("suggest", "random")

@@ -14,10 +14,10 @@ from pathlib import Path
 from PIL import Image
 from tests.browser import Browser, open_browser
 
-from graphconv.console import Screen
-from graphconv.data_source import DataRequest
-from graphconv.training_job import ModelRequest
-from graphconv.workflow import run_training
+from graphconv.commands.console import Screen
+from graphconv.commands.data_source import DataRequest
+from graphconv.commands.train import run_training
+from graphconv.commands.training_job import ModelRequest
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 WIDTH = 900

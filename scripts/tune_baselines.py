@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from graphconv import Graph, load_dataset
-from graphconv.baselines import BASELINES, make_estimator
-from graphconv.predictions import accuracy
+from graphconv.estimators.baselines import BASELINES, make_estimator
+from graphconv.training.scores import accuracy
 
 Answer = dict[str, Any]
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from graphconv import cli
+from graphconv.commands import cli
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLES = ("--edges", "papers/edges.csv", "--nodes", "papers/nodes.csv")

@@ -131,7 +131,7 @@ def generate(kind: str, seed: int = 0, n_nodes: int = 600) -> Graph:
 def split(graph: Graph, seed: int = 0, *, n_per_class: int = 20, n_validation: int = 0) -> Graph:
     """Some nodes of each class for training, some of any class for validation, the rest for test.
 
-    Unlike `graphconv.splits.random_split`, all other nodes are for testing.
+    Unlike `graphconv.graph.splits.random_split`, all other nodes are for testing.
     """
     rng = np.random.default_rng([seed, 7])
     train = np.concatenate(

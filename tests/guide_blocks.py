@@ -19,8 +19,8 @@ from pathlib import Path
 
 from tests.command_line import ROOT
 
-from graphconv import cli
-from graphconv.console import show_warnings_as_lines
+from graphconv.commands import cli
+from graphconv.commands.console import show_warnings_as_lines
 
 _FENCE = re.compile(r"^```(\w*)\s*$")
 # Blocks that are indented, as README.md has some, are commands if they begin with one.

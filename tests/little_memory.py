@@ -2,7 +2,8 @@
 
 import sys
 
-from graphconv import cli, memory_estimate
+from graphconv.commands import cli
+from graphconv.engine import memory_estimate
 
 if __name__ == "__main__":
     memory_estimate._SMALL = 0

@@ -6,7 +6,7 @@ Starting processes takes longer than training them, so tests share one start.
 import json
 import sys
 
-from graphconv import cli
+from graphconv.commands import cli
 
 if __name__ == "__main__":
     for arguments in json.loads(sys.argv[1]):

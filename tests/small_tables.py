@@ -1,6 +1,6 @@
 """Small tables as text, and how tests read them."""
 
-from graphconv.readers import read_tables
+from graphconv.io.readers import read_tables
 
 EDGES = "source,target\nann,bob\nbob,cy\n"
 NODES = "id,label,age\nann,red,31\nbob,,47\ncy,blue,25\n"

@@ -6,9 +6,9 @@ The means over 20 seeds are measured by a command of their own.
 import numpy as np
 import pytest
 
-from graphconv.datasets import load_dataset
-from graphconv.fitting import fit_gcn
-from graphconv.predictions import accuracy
+from graphconv.io.datasets import load_dataset
+from graphconv.training.fit import fit_gcn
+from graphconv.training.scores import accuracy
 
 
 def cora_accuracies(preset, overrides, seeds=(0, 1, 2)):

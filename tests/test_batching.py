@@ -1,4 +1,4 @@
-"""Tests of graphconv.batching: which rows a batch has, and that they are all the loss needs."""
+"""Tests of batches: which rows a batch has, and that they are all the loss needs."""
 
 import numpy as np
 import pytest
@@ -6,11 +6,11 @@ import scipy.sparse as sp
 import torch
 
 from graphconv import kernels
-from graphconv.batching import make_batch, nodes_within
+from graphconv.engine.batches import make_batch, nodes_within
 from graphconv.graph import Graph
-from graphconv.model import GCN
-from graphconv.propagation import RULES, Propagation
-from graphconv.training import single_torch_thread
+from graphconv.models.gcn import GCN
+from graphconv.models.propagation import RULES, Propagation
+from graphconv.training.loop import single_torch_thread
 
 # 0 - 1 - 2 - 3 - 4, and 5 on its own
 PATH = Graph(np.diag([1, 1, 1, 1, 0], 1) + np.diag([1, 1, 1, 1, 0], -1))

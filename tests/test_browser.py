@@ -8,10 +8,10 @@ from tests.browser import open_browser
 from tests.generated_graphs import generate, split
 
 from graphconv import Graph, load_dataset
-from graphconv.experiments.karate import edges_of, train_embeddings
-from graphconv.fitting import fit_gcn
+from graphconv.paper.karate import edges_of, train_embeddings
 from graphconv.report import karate
 from graphconv.report.page import write_report
+from graphconv.training.fit import fit_gcn
 
 TAB, ENTER, SPACE, LEFT, RIGHT, HOME, END = (
     "\ue004", "\ue007", " ", "\ue012", "\ue014", "\ue011", "\ue010",

@@ -1,4 +1,4 @@
-"""Tests of graphconv.calibration, and of its way from fit to the files."""
+"""Tests of graphconv.training.calibration, and of its way from fit to the files."""
 
 import json
 from dataclasses import replace
@@ -12,15 +12,15 @@ from tests.command_line import make_runner
 from tests.generated_graphs import generate, split
 
 from graphconv import GCNClassifier, Graph, load_dataset
-from graphconv.calibration import (
+from graphconv.training.calibration import (
     Calibration,
     decisions,
     expected_calibration_error,
     fit_calibration,
     reliability,
 )
-from graphconv.checkpoint import SavedModel, load_model, save_model
-from graphconv.fitting import fit_gcn
+from graphconv.training.checkpoint import SavedModel, load_model, save_model
+from graphconv.training.fit import fit_gcn
 
 
 def softmax(logits):

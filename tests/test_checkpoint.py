@@ -1,4 +1,4 @@
-"""Tests of graphconv.checkpoint: model folders and training files, whole or not at all."""
+"""Tests of graphconv.training.checkpoint: model folders and training files, whole or not at all."""
 
 import errno
 import json
@@ -14,11 +14,17 @@ import safetensors.torch
 import torch
 from tests.generated_graphs import generate, split
 
-from graphconv import checkpoint
-from graphconv.checkpoint import SavedModel, TrainingFile, load_model, read_identity, save_model
-from graphconv.fitting import Watch, fit_gcn
 from graphconv.graph import Graph
-from graphconv.propagation import RULES
+from graphconv.models.propagation import RULES
+from graphconv.training import checkpoint
+from graphconv.training.checkpoint import (
+    SavedModel,
+    TrainingFile,
+    load_model,
+    read_identity,
+    save_model,
+)
+from graphconv.training.fit import Watch, fit_gcn
 
 FILES = ["graph.npz", "model.json", "model.safetensors"]
 
@@ -299,7 +305,7 @@ def test_failure_between_writes_leaves_what_was_there(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from graphconv import checkpoint
+from graphconv.training import checkpoint
 from tests.test_checkpoint import fit
 
 def die(*_):

@@ -14,8 +14,9 @@ import scipy.io
 import scipy.sparse as sp
 from tests.command_line import COLUMNS, FILES, TABLES, names, start, write_papers
 
-from graphconv import baselines, read_tables
-from graphconv.graph_files import write_npz
+from graphconv import read_tables
+from graphconv.estimators import baselines
+from graphconv.io.graph_files import write_npz
 
 BRIEF = ("--max-epochs", 10)
 

@@ -241,7 +241,7 @@ def test_warnings_are_lines(tmp_path):
 def test_a_slip_is_told_before_torch_is_imported(tmp_path):
     (tmp_path / "edges.csv").write_text(EDGES)
     code = (
-        "import sys; from graphconv.cli import _run; code = _run(); "
+        "import sys; from graphconv.commands.cli import _run; code = _run(); "
         "sys.exit(99 if 'torch' in sys.modules else code)"
     )
     root = Path(__file__).resolve().parent.parent

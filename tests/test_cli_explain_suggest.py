@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.command_line import COLUMNS, TABLES, make_runner, write_papers
 
-from graphconv import suggest
+from graphconv.results import suggest
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -24,7 +24,7 @@ def measure_child(code, *arguments):
 LOADED = """
 import sys
 sys.argv[0] = "graphconv"
-from graphconv.cli import _run
+from graphconv.commands.cli import _run
 assert _run() == 0
 heavy = "torch numpy scipy pandas pyarrow sklearn networkx rich matplotlib plotly".split()
 print(*(name for name in heavy if name in sys.modules))

@@ -1,4 +1,4 @@
-"""Tests of graphconv.compare: paired splits, intervals, resumption, methods that can't be used."""
+"""Tests of compare: paired splits, intervals, resumption, methods that can't be used."""
 
 import json
 import math
@@ -12,12 +12,13 @@ import pytest
 from tests.command_line import COLUMNS, TABLES, finish, make_runner, start, write_papers
 from tests.generated_graphs import generate
 
-from graphconv import Graph, baselines, fraction_split, load_dataset
-from graphconv import compare as compare_module
-from graphconv.compare import METHODS, choose_methods, compare
-from graphconv.method_comparison import Comparison, MethodResult, rank_methods
+from graphconv import Graph, fraction_split, load_dataset
+from graphconv.estimators import baselines
+from graphconv.estimators import compare as compare_module
+from graphconv.estimators.compare import METHODS, choose_methods, compare
+from graphconv.estimators.verdict import Comparison, MethodResult, rank_methods
+from graphconv.graph.splits import random_split
 from graphconv.report.comparison import draw_comparison
-from graphconv.splits import random_split
 
 QUICK = ["label-propagation", "sgc"]
 

@@ -1,4 +1,4 @@
-"""Tests of graphconv.console: tables, progress and JSON as they appear."""
+"""Tests of graphconv.commands.console: tables, progress and JSON as they appear."""
 
 import io
 import json
@@ -8,8 +8,9 @@ import warnings
 import numpy as np
 import pytest
 
-from graphconv.console import Screen, one_line, show_warnings_as_lines
-from graphconv.training import Epoch, Progress
+from graphconv.commands.console import Screen, show_warnings_as_lines
+from graphconv.io.wording import one_line
+from graphconv.training.loop import Epoch, Progress
 
 
 def test_table_puts_numbers_right_and_words_left(capsys):
@@ -46,7 +47,7 @@ def test_progress_on_a_terminal(monkeypatch):
 
 
 def test_progress_elsewhere_is_a_line_now_and_then(monkeypatch, capsys):
-    monkeypatch.setattr("graphconv.console.LINE_EVERY", 0.0)
+    monkeypatch.setattr("graphconv.commands.console.LINE_EVERY", 0.0)
     with Screen().training("training on cora", "choosing settings") as show:
         show(progress(7, float("nan")))
         show(progress(8, float("nan"), n_replicas=16, n_waiting=9))
@@ -74,7 +75,7 @@ def test_stages_on_a_terminal_have_a_bar_each(monkeypatch):
 
 def test_stages_elsewhere_are_lines_with_the_time_left(monkeypatch, capsys):
     clock = iter([0.0, 0.0, 10.0, 11.0, 20.0])
-    monkeypatch.setattr("graphconv.console.monotonic", lambda: next(clock))
+    monkeypatch.setattr("graphconv.commands.console.monotonic", lambda: next(clock))
     with Screen().stages() as show:
         show("laying out", 0, 40)
         show("laying out", 10, 40)

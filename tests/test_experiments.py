@@ -16,18 +16,19 @@ import numpy as np
 import pytest
 
 from graphconv import load_dataset
-from graphconv.console import Screen
-from graphconv.experiments import depth, karate, random_splits, scoring, table2, table3, timing
-from graphconv.experiments.command import reproduce
-from graphconv.experiments.comparison import Cell, details, overview, reasons
-from graphconv.experiments.machine import describe_machine
-from graphconv.experiments.page import to_html, to_markdown
-from graphconv.experiments.progress import RunProgress
-from graphconv.experiments.runs import Record, RunLog, Series, record_of
-from graphconv.experiments.section import Request
-from graphconv.experiments.summary import summarise
-from graphconv.experiments.workers import run_all
+from graphconv.commands.console import Screen
+from graphconv.commands.reproduce import reproduce
+from graphconv.estimators import scoring
+from graphconv.estimators.runs import Record, RunLog, Series, record_of
+from graphconv.estimators.statistics import summarise
 from graphconv.graph import Graph
+from graphconv.paper import depth, karate, random_splits, table2, table3, timing
+from graphconv.paper.comparison import Cell, details, overview, reasons
+from graphconv.paper.machine import describe_machine
+from graphconv.paper.page import to_html, to_markdown
+from graphconv.paper.progress import RunProgress
+from graphconv.paper.section import Request
+from graphconv.paper.workers import run_all
 
 QUIET = Screen(quiet=True)
 ROOT = Path(__file__).resolve().parent.parent
@@ -358,7 +359,7 @@ def test_tsne_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_tune_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("optuna")
-    from graphconv.experiments import tune
+    from graphconv.paper import tune
 
     monkeypatch.setattr(tune, "N_SEEDS", 2)
     reproduce("tune", request(tmp_path, runs=2, max_epochs=2))

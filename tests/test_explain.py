@@ -1,4 +1,4 @@
-"""Tests of graphconv.explain: every figure equals a plain recompute on the edited whole graph."""
+"""Tests of explain: every figure equals a plain recompute on the edited whole graph."""
 
 import json
 from dataclasses import replace
@@ -8,14 +8,14 @@ import pytest
 import scipy.sparse as sp
 
 from graphconv import GCNClassifier, Graph, load_dataset
-from graphconv import explain as explain_module
-from graphconv import neighbourhood as neighbourhood_module
-from graphconv.explain import explain, position_of
-from graphconv.explanation import Contribution, Explanation
-from graphconv.files import json_text
-from graphconv.fitting import fit_gcn
-from graphconv.neighbourhood import Edit, Neighbourhood
-from graphconv.settings import RULES
+from graphconv.io.files import json_text
+from graphconv.models.settings import RULES
+from graphconv.results import explain as explain_module
+from graphconv.results import neighbourhood as neighbourhood_module
+from graphconv.results.explain import explain, position_of
+from graphconv.results.explanation import Contribution, Explanation
+from graphconv.results.neighbourhood import Edit, Neighbourhood
+from graphconv.training.fit import fit_gcn
 
 N_NODES = 16
 BRIEF = {"max_epochs": 8, "hidden": (4,), "dropout": 0.0}

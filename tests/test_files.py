@@ -1,11 +1,11 @@
-"""Tests of graphconv.files: whole files and folders, or what was there before."""
+"""Tests of graphconv.io.files: whole files and folders, or what was there before."""
 
 import errno
 import os
 
 import pytest
 
-from graphconv.files import _process, replacing_file, replacing_folder
+from graphconv.io.files import _process, replacing_file, replacing_folder
 
 
 def names(folder):

@@ -1,4 +1,4 @@
-"""Tests of graphconv.fitting: from a Graph to a fitted model, and the checks at that door."""
+"""Tests of graphconv.training.fit: from a Graph to a fitted model, and the checks at that door."""
 
 import pickle
 
@@ -8,12 +8,12 @@ import torch
 from tests.generated_graphs import KINDS, generate, split
 
 from graphconv import kernels
-from graphconv.batching import make_batch
-from graphconv.datasets import load_dataset
-from graphconv.fitting import Watch, build_model, check_trainable, fit_gcn
+from graphconv.engine.batches import make_batch
 from graphconv.graph import Graph
-from graphconv.propagation import RULES, largest_eigenvalue
-from graphconv.settings import PAPER, ROBUST, Settings
+from graphconv.io.datasets import load_dataset
+from graphconv.models.propagation import RULES, largest_eigenvalue
+from graphconv.models.settings import PAPER, ROBUST, Settings
+from graphconv.training.fit import Watch, build_model, check_trainable, fit_gcn
 
 QUICK = {"max_epochs": 4, "hidden": (4,)}
 PATH = [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from graphconv import GCNClassifier, fraction_split, read_tables
-from graphconv.generation import KINDS, GraphRecipe, write_generated
+from graphconv.storage.generation import KINDS, GraphRecipe, write_generated
 
 
 def tables(folder):

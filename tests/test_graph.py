@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from graphconv.graph import Graph, adjacency_from_edges, encode_labels, symmetrise
-from graphconv.stored_graph import open_graph, store_graph
+from graphconv.storage.stored_graph import open_graph, store_graph
 
 PATH = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
 

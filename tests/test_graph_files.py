@@ -1,4 +1,4 @@
-"""Tests of graphconv.graph_files."""
+"""Tests of graphconv.io.graph_files."""
 
 import io
 
@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphconv.graph import Graph
-from graphconv.graph_files import read_graph_file, read_npz, write_npz
-from graphconv.matrix_market import read_matrix_market
+from graphconv.io.graph_files import read_graph_file, read_npz, write_npz
+from graphconv.io.matrix_market import read_matrix_market
 
 PATH = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
 fuzz = settings(

@@ -5,13 +5,13 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from graphconv import inference
-from graphconv.batching import make_batch
-from graphconv.fitting import build_model
+from graphconv.engine import blocks as inference
+from graphconv.engine.batches import make_batch
+from graphconv.engine.blocks import run_in_blocks
 from graphconv.graph import Graph, adjacency_from_edges
-from graphconv.inference import run_in_blocks
-from graphconv.scaling import fit_scaler
-from graphconv.settings import RULES, Settings
+from graphconv.graph.scaling import fit_scaler
+from graphconv.models.settings import RULES, Settings
+from graphconv.training.fit import build_model
 
 
 def make_graph(rng, *, directed=False, weighted=False, features="dense", n_nodes=90):

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from tests.command_line import ROOT
 
-from graphconv import memory, memory_estimate
-from graphconv.fitting import fit_gcn
+from graphconv.engine import memory_estimate
+from graphconv.engine.memory_estimate import estimate_memory, settle_batches
 from graphconv.graph import Graph, adjacency_from_edges
-from graphconv.memory import available_memory, parse_bytes
-from graphconv.memory_estimate import estimate_memory, settle_batches
-from graphconv.settings import Settings
+from graphconv.models.settings import Settings
+from graphconv.storage import memory
+from graphconv.storage.memory import available_memory, parse_bytes
+from graphconv.training.fit import fit_gcn
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ import torch
 from tests.command_line import make_runner
 
 from graphconv import GCNClassifier, load_dataset
-from graphconv.batching import make_batch, sample_batch
-from graphconv.fitting import Watch, build_model, fit_gcn
+from graphconv.engine.batches import make_batch, sample_batch
+from graphconv.engine.mini_batches import MiniBatches
+from graphconv.engine.objective import LabelledBatch
 from graphconv.graph import Graph, adjacency_from_edges
-from graphconv.mini_batches import MiniBatches
-from graphconv.objective import LabelledBatch
-from graphconv.settings import Settings
-from graphconv.training import train
+from graphconv.models.settings import Settings
+from graphconv.training.fit import Watch, build_model, fit_gcn
+from graphconv.training.loop import train
 
 BRIEF = Settings(hidden=(8,), max_epochs=6, early_stopping="none")
 

@@ -1,4 +1,4 @@
-"""Tests of graphconv.model: the layers by hand, their gradients, dropout and replicas."""
+"""Tests of graphconv.models.gcn: the layers by hand, their gradients, dropout and replicas."""
 
 import math
 
@@ -9,15 +9,13 @@ import torch
 from tests.kernel_cases import KERNELS
 
 from graphconv import kernels
-from graphconv.batching import make_batch
+from graphconv.engine.batches import make_batch
 from graphconv.graph import Graph
 from graphconv.kernels import Dropout
-from graphconv.model import (
-    GCN,
-    hash_key,
-)
-from graphconv.propagation import RULES, Propagation
-from graphconv.training import single_torch_thread
+from graphconv.kernels.hashing import hash_key
+from graphconv.models.gcn import GCN
+from graphconv.models.propagation import RULES, Propagation
+from graphconv.training.loop import single_torch_thread
 
 # 0 - 1 - 2 - 3 and 3 - 0: a ring with a weight, and 4 on its own.
 ADJACENCY = np.array(

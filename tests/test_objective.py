@@ -1,4 +1,4 @@
-"""Tests of graphconv.objective and graphconv.steps: gradients by chains and by autograd."""
+"""Tests of objective and steps: gradients by chains and by autograd."""
 
 from dataclasses import replace
 
@@ -6,8 +6,8 @@ import pytest
 import torch
 from tests.training_runs import SHORT, labelled, small_graph
 
-from graphconv.fitting import build_model
-from graphconv.objective import Objective
+from graphconv.engine.objective import Objective
+from graphconv.training.fit import build_model
 
 BY_CHAIN = {
     "paper": {},

@@ -3,9 +3,14 @@
 import inspect
 from dataclasses import fields
 
-from graphconv.option_groups import ScreenOptions, SettingsOptions, TableColumns, takes_groups
-from graphconv.settings import Settings
-from graphconv.table_graph import TableOptions
+from graphconv.commands.option_groups import (
+    ScreenOptions,
+    SettingsOptions,
+    TableColumns,
+    takes_groups,
+)
+from graphconv.io.table_graph import TableOptions
+from graphconv.models.settings import Settings
 
 
 def test_a_group_is_shown_as_its_options_and_given_as_one():

@@ -9,9 +9,9 @@ import scipy.sparse as sp
 from tests.command_line import make_runner
 
 from graphconv import Graph, load_dataset
-from graphconv.graph_part import open_part
-from graphconv.partition import METHODS, partition_graph
-from graphconv.stored_graph import open_graph, store_graph
+from graphconv.storage.graph_part import open_part
+from graphconv.storage.partition import METHODS, partition_graph
+from graphconv.storage.stored_graph import open_graph, store_graph
 
 # 0 - 1 - 2 - 3 - 4, and 1 - 3; node 5 knows nobody; contiguous halves are 0, 1, 2 and 3, 4, 5.
 EDGES = [(0, 1), (1, 2), (2, 3), (3, 4), (1, 3)]
@@ -56,7 +56,7 @@ def test_parts_of_a_path_worked_by_hand(tmp_path):
 def test_parts_together_are_the_graph(tmp_path, monkeypatch, method, kind):
     if method == "metis":
         pytest.importorskip("pymetis")
-    monkeypatch.setattr("graphconv.partition.BLOCK_NUMBERS", 3000)
+    monkeypatch.setattr("graphconv.storage.partition.BLOCK_NUMBERS", 3000)
     rng = np.random.default_rng(0)
     dense = np.triu(rng.random((80, 80)) < 0.05) * rng.random((80, 80))
     graph = {
@@ -129,7 +129,7 @@ def test_command_stores_a_data_set_and_prints_a_table(run):
 
 def test_ranges_take_over_where_metis_can_not_serve(run, monkeypatch):
     run("partition", "karate", "--parts", 1, "-o", "graph")
-    monkeypatch.setattr("graphconv.partition.available_memory", lambda: 10)
+    monkeypatch.setattr("graphconv.storage.partition.available_memory", lambda: 10)
     if "pymetis" in sys.modules:
         done = run("partition", "graph", "--parts", 2)
         assert "contiguous ranges of nodes: METIS would need about" in done.err[0]

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from graphconv.datasets import download as download_module
-from graphconv.datasets import list_datasets, load_dataset
-from graphconv.datasets.planetoid import (
+from graphconv.io.datasets import download as download_module
+from graphconv.io.datasets import list_datasets, load_dataset
+from graphconv.io.datasets.planetoid import (
     PlanetoidFiles,
     Stored,
     graph_from_planetoid,

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 import graphconv
 from graphconv import GCNClassifier, Graph, load_dataset, plot
-from graphconv.baselines import make_estimator
+from graphconv.estimators.baselines import make_estimator
 from graphconv.report import layouts
 from graphconv.report.style import COLOURS, DARK_COLOURS, MARKERS, SYMBOLS, class_marks
 

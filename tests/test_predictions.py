@@ -1,4 +1,4 @@
-"""Tests of graphconv.predictions: the table, and the files it is written to."""
+"""Tests of graphconv.results.predictions: the table, and the files it is written to."""
 
 import math
 
@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from graphconv.graph import Graph
-from graphconv.predictions import Predictions, accuracy, check_table_path, micro_f1, write_table
+from graphconv.results.predictions import Predictions, check_table_path, write_table
+from graphconv.training.scores import accuracy, micro_f1
 
 GRAPH = Graph(
     np.zeros((4, 4)),

@@ -1,4 +1,4 @@
-"""Tests of graphconv.preset_search: how it searches, and how well on graphs of every kind."""
+"""Tests of graphconv.training.search: how it searches, and how well on graphs of every kind."""
 
 from dataclasses import replace
 
@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from tests.generated_graphs import KINDS, generate, split
 
-from graphconv import preset_search
-from graphconv.fitting import fit_gcn
 from graphconv.graph import Graph
-from graphconv.predictions import accuracy
-from graphconv.preset_search import choose_settings
-from graphconv.settings import ROBUST
+from graphconv.models.settings import ROBUST
+from graphconv.training import search as preset_search
+from graphconv.training.fit import fit_gcn
+from graphconv.training.scores import accuracy
+from graphconv.training.search import choose_settings
 
 
 class Judge:

@@ -1,4 +1,4 @@
-"""Tests of graphconv.propagation: every rule by hand, by dense formulas and by spectra."""
+"""Tests of graphconv.models.propagation: every rule by hand, by dense formulas and by spectra."""
 
 import copy
 import math
@@ -11,16 +11,16 @@ from tests.kernel_cases import KERNELS
 from tests.spectral import chebyshev_coefficients, dense_laplacian, spectral_filter
 
 from graphconv import kernels
-from graphconv.batching import make_batch
-from graphconv.datasets import load_dataset
-from graphconv.fitting import fit_gcn
+from graphconv.engine.batches import make_batch
 from graphconv.graph import Graph
-from graphconv.propagation import (
+from graphconv.io.datasets import load_dataset
+from graphconv.models.propagation import (
     RULES,
     Propagation,
     largest_eigenvalue,
     normalised_laplacian,
 )
+from graphconv.training.fit import fit_gcn
 
 # 0 - 1 - 2
 PATH = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]])

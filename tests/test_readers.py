@@ -1,4 +1,4 @@
-"""Tests of graphconv.readers's files, and through it of table_graph and table_labels."""
+"""Tests of graphconv.io.readers's files, and through it of table_graph and table_labels."""
 
 import subprocess
 import sys
@@ -9,12 +9,12 @@ import pytest
 import scipy.sparse as sp
 from tests.small_tables import EDGES, NODES, dense, read
 
-from graphconv.readers import from_frames, read_tables
-from graphconv.table_encoding import TableEncoding
+from graphconv.io.readers import from_frames, read_tables
+from graphconv.io.table_encoding import TableEncoding
 
 
 def test_nothing_heavy_is_imported():
-    script = "import sys, graphconv.graph_files; print(*sys.modules)"
+    script = "import sys, graphconv.io.graph_files; print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert shown.returncode == 0
     heavy = {"torch", "pandas", "pyarrow", "networkx", "sklearn", "matplotlib"}

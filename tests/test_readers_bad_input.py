@@ -1,4 +1,4 @@
-"""Tests of graphconv.readers: tables that are wrong, and tables that are mangled."""
+"""Tests of graphconv.io.readers: tables that are wrong, and tables that are mangled."""
 
 import csv
 
@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.small_tables import EDGES, NODES, dense, read, write
 
-from graphconv.readers import from_frames, read_tables
+from graphconv.io.readers import from_frames, read_tables
 
 
 @pytest.mark.parametrize(

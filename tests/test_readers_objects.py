@@ -1,4 +1,4 @@
-"""Tests of graphconv.readers: data frames, networkx graphs and PyG data."""
+"""Tests of graphconv.io.readers: data frames, networkx graphs and PyG data."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 from tests.small_tables import dense
 
-from graphconv.readers import from_frames, from_networkx, from_pyg
+from graphconv.io.readers import from_frames, from_networkx, from_pyg
 
 
 def test_frames_keep_the_types_of_ids_and_are_left_alone():

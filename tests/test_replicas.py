@@ -1,4 +1,4 @@
-"""Tests of graphconv.training: seeds trained at once end as if each were alone."""
+"""Tests of graphconv.training.loop: seeds trained at once end as if each were alone."""
 
 from dataclasses import replace
 
@@ -8,9 +8,10 @@ import torch
 from tests.kernel_cases import KERNELS, needs_native
 from tests.training_runs import SHORT, assert_same_bits, run, small_graph, weights
 
-from graphconv import kernels, replicas
-from graphconv.datasets import load_dataset
-from graphconv.fitting import build_model, history_of
+from graphconv import kernels
+from graphconv.engine import replicas
+from graphconv.io.datasets import load_dataset
+from graphconv.training.fit import build_model, history_of
 
 # Where a replica's last bits could come to depend on those beside it: gradients summed over nodes
 # (a learned lambda, a bias), vectorised loops with a remainder and the edges of matrix products

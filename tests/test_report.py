@@ -12,12 +12,12 @@ from tests.command_line import COLUMNS, TABLES, write_papers
 from tests.generated_graphs import generate, split
 
 from graphconv import GCNClassifier, Graph, load_dataset
-from graphconv.calibration import Calibration
-from graphconv.fitting import fit_gcn
-from graphconv.predictions import Predictions
 from graphconv.report import words
 from graphconv.report.findings import Findings, links, wilson_interval
 from graphconv.report.page import write_report
+from graphconv.results.predictions import Predictions
+from graphconv.training.calibration import Calibration
+from graphconv.training.fit import fit_gcn
 
 NASTY = "</script><b>&\"'<!--data-->/*data*/"
 

@@ -138,7 +138,7 @@ def test_interrupt(run):
 
 def test_interrupted_in_this_process(run, monkeypatch):
     """A stop between two saves is saved, too; Ctrl-C before the first epoch just ends."""
-    from graphconv import fitting
+    from graphconv.training import fit as fitting
 
     monkeypatch.setattr(
         fitting, "check_trainable", lambda graph: os.kill(os.getpid(), signal.SIGINT)

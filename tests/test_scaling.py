@@ -1,4 +1,4 @@
-"""Tests of graphconv.scaling: each kind by hand, and which kind suits which features."""
+"""Tests of graphconv.graph.scaling: each kind by hand, and which kind suits which features."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from tests.generated_graphs import embeddings, measured_columns, word_counts
 
 from graphconv.graph import Graph
-from graphconv.scaling import SCALINGS, FeatureScaler, fit_scaler
+from graphconv.graph.scaling import SCALINGS, FeatureScaler, fit_scaler
 
 FORMS = [
     pytest.param(np.asarray, id="dense"),

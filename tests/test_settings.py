@@ -1,4 +1,4 @@
-"""Tests of graphconv.settings."""
+"""Tests of graphconv.models.settings."""
 
 import json
 import subprocess
@@ -7,8 +7,8 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from graphconv import settings as module
-from graphconv.settings import PAPER, PAPER_NELL, ROBUST, Settings, resolve_settings
+from graphconv.models import settings as module
+from graphconv.models.settings import PAPER, PAPER_NELL, ROBUST, Settings, resolve_settings
 
 
 @pytest.mark.parametrize(
@@ -134,13 +134,13 @@ def test_unknown_preset():
 
 
 def test_names_are_those_of_the_implementations():
-    from graphconv.model import ACTIVATIONS
-    from graphconv.propagation import RULES
+    from graphconv.models.gcn import ACTIVATIONS
+    from graphconv.models.propagation import RULES
 
     assert module.RULES == RULES
     assert module.ACTIVATIONS == ACTIVATIONS
 
 
 def test_settings_do_not_import_torch():
-    code = "import sys, graphconv.settings; sys.exit('torch' in sys.modules)"
+    code = "import sys, graphconv.models.settings; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

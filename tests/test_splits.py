@@ -8,15 +8,15 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphconv.datasets import load_dataset
 from graphconv.graph import Graph
-from graphconv.splits import (
+from graphconv.graph.splits import (
     fraction_split,
     hold_out_validation,
     kfold_splits,
     random_split,
     split_by_values,
 )
+from graphconv.io.datasets import load_dataset
 
 
 def graph_of(labels, **options) -> Graph:

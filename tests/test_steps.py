@@ -1,4 +1,4 @@
-"""Tests of graphconv.steps: the gradient of each step, and what is kept for it."""
+"""Tests of graphconv.engine.steps: the gradient of each step, and what is kept for it."""
 
 import numpy as np
 import pytest
@@ -7,11 +7,8 @@ import torch
 from tests.kernel_cases import KERNELS
 
 from graphconv import kernels
-from graphconv.batching import make_batch
-from graphconv.graph import Graph
-from graphconv.kernels import Csr, Dropout
-from graphconv.model import hash_key
-from graphconv.steps import (
+from graphconv.engine.batches import make_batch
+from graphconv.engine.steps import (
     AddBias,
     Chain,
     DenseDropout,
@@ -23,6 +20,9 @@ from graphconv.steps import (
     WeightRows,
     run_step,
 )
+from graphconv.graph import Graph
+from graphconv.kernels import Csr, Dropout
+from graphconv.kernels.hashing import hash_key
 
 IDS = np.array([8, 3, 5, 1, 0])
 WEIGHTED = Graph([[0, 2, 0, 1], [2, 0, 0.5, 0], [0, 0.5, 0, 0], [1, 0, 0, 0]])

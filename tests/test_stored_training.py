@@ -17,12 +17,12 @@ pytest.importorskip("duckdb")
 from tests.command_line import ROOT, finish, start
 
 from graphconv import read_tables
-from graphconv.fitting import fit_gcn
-from graphconv.generation import GraphRecipe, write_generated
-from graphconv.ingest import IngestRequest, ingest
-from graphconv.scaling import fit_scaler, fit_stored_scaler
-from graphconv.stored_graph import open_graph
-from graphconv.table_graph import TableOptions
+from graphconv.graph.scaling import fit_scaler, fit_stored_scaler
+from graphconv.io.table_graph import TableOptions
+from graphconv.storage.generation import GraphRecipe, write_generated
+from graphconv.storage.ingest import IngestRequest, ingest
+from graphconv.storage.stored_graph import open_graph
+from graphconv.training.fit import fit_gcn
 
 RECIPE = GraphRecipe(
     "planted-partition", 2000, 10_000, n_features=6, labelled=0.4, ids="string", seed=3
@@ -64,7 +64,7 @@ def test_training_on_disk_is_training_in_memory(place, settings):
 @pytest.mark.parametrize("kind", ["auto", "standard", "l2", "row", "none"])
 @pytest.mark.parametrize("n_categories", [0, 4])
 def test_scaling_on_disk_is_scaling_in_memory(tmp_path, monkeypatch, kind, n_categories):
-    monkeypatch.setattr("graphconv.scaling.BLOCK_NUMBERS", 50)
+    monkeypatch.setattr("graphconv.graph.scaling.BLOCK_NUMBERS", 50)
     rng = np.random.default_rng(0)
     edges = pd.DataFrame({"source": np.arange(100), "target": np.roll(np.arange(100), 1)})
     nodes = pd.DataFrame({"id": np.arange(100), "label": 1, "a": 1e3 + rng.random(100), "b": 7.0})
@@ -160,7 +160,7 @@ def test_a_killed_training_goes_on(tmp_path, place):
 _PEAK = """
 import sys, threading
 sys.argv = ["graphconv", *sys.argv[1:]]
-from graphconv import cli
+from graphconv.commands import cli
 code = cli._run()
 peak = next(l for l in open("/proc/self/status") if l.startswith("VmHWM")).split()[1]
 print(peak, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Tests of graphconv.suggest: which nodes are suggested, in which order, and what is refused."""
+"""Tests of suggest: which nodes are suggested, in which order, and what is refused."""
 
 from dataclasses import replace
 
@@ -7,10 +7,10 @@ import pytest
 from tests.generated_graphs import generate, split
 
 from graphconv import GCNClassifier, Graph, load_dataset
-from graphconv import suggest as suggest_module
-from graphconv.fitting import fit_gcn
-from graphconv.propagation import renormalised_adjacency
-from graphconv.suggest import _choose, _uncertainty, suggest
+from graphconv.models.propagation import renormalised_adjacency
+from graphconv.results import suggest as suggest_module
+from graphconv.results.suggest import _choose, _uncertainty, suggest
+from graphconv.training.fit import fit_gcn
 
 BRIEF = {"max_epochs": 10, "hidden": (8,)}
 

@@ -1,4 +1,4 @@
-"""Tests of graphconv.summing: features summed over neighbours once give what every pass would."""
+"""Tests of summing: features summed over neighbours once give what every pass would."""
 
 from dataclasses import replace
 
@@ -9,12 +9,13 @@ import torch
 from tests.kernel_cases import KERNELS
 from tests.training_runs import SHORT
 
-from graphconv import Graph, fitting, load_dataset
-from graphconv.batching import make_batch
-from graphconv.fitting import build_model, fit_gcn
-from graphconv.objective import LabelledBatch, Objective
-from graphconv.propagation import RULES
-from graphconv.summing import sum_beforehand
+from graphconv import Graph, load_dataset
+from graphconv.engine.batches import make_batch
+from graphconv.engine.objective import LabelledBatch, Objective
+from graphconv.engine.summing import sum_beforehand
+from graphconv.models.propagation import RULES
+from graphconv.training import fit as fitting
+from graphconv.training.fit import build_model, fit_gcn
 
 N_TARGETS = 8
 SUMMED_RULES = ("renormalised", "first-order-only")

@@ -1,4 +1,4 @@
-"""Tests of graphconv.table_encoding."""
+"""Tests of graphconv.io.table_encoding."""
 
 import json
 
@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from graphconv.table_encoding import TableEncoding
+from graphconv.io.table_encoding import TableEncoding
 
 PAPERS = pd.DataFrame(
     {

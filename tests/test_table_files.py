@@ -1,4 +1,4 @@
-"""Tests of graphconv.table_files."""
+"""Tests of graphconv.io.table_files."""
 
 import gzip
 import os
@@ -6,7 +6,7 @@ import os
 import pandas as pd
 import pytest
 
-from graphconv.table_files import read_table
+from graphconv.io.table_files import read_table
 
 
 def write(folder, content, name="nodes.csv"):

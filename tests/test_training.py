@@ -1,4 +1,4 @@
-"""Tests of graphconv.training: the loop against a plain one, threads, resuming."""
+"""Tests of graphconv.training.loop: the loop against a plain one, threads, resuming."""
 
 from dataclasses import replace
 
@@ -12,12 +12,12 @@ from tests.kernel_cases import needs_native
 from tests.training_runs import SHORT, assert_same_bits, labelled, run, small_graph, weights
 
 from graphconv import kernels
-from graphconv.batching import make_batch
-from graphconv.fitting import build_model, class_weights
+from graphconv.engine.batches import make_batch
+from graphconv.engine.objective import LabelledBatch, Objective
 from graphconv.graph import Graph
-from graphconv.objective import LabelledBatch, Objective
-from graphconv.settings import ROBUST, Settings
-from graphconv.training import single_torch_thread, train
+from graphconv.models.settings import ROBUST, Settings
+from graphconv.training.fit import build_model, class_weights
+from graphconv.training.loop import single_torch_thread, train
 
 
 def dense_a_hat(graph):

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from graphconv import Graph, Settings
-from graphconv.batching import make_batch
-from graphconv.fitting import build_model
-from graphconv.weisfeiler_lehman import wl_colours
+from graphconv.engine.batches import make_batch
+from graphconv.graph.weisfeiler_lehman import wl_colours
+from graphconv.training.fit import build_model
 
 GRAPHS = {
     "path of 4": nx.path_graph(4),

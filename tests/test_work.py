@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from graphconv import load_dataset
-from graphconv.batching import make_batch
-from graphconv.fitting import build_model, full_batches
+from graphconv.engine.batches import make_batch
+from graphconv.graph.scaling import fit_scaler
 from graphconv.kernels import n_summed, reference
-from graphconv.scaling import fit_scaler
-from graphconv.settings import resolve_settings
-from graphconv.training import train
+from graphconv.models.settings import resolve_settings
+from graphconv.training.fit import build_model, full_batches
+from graphconv.training.loop import train
 
 
 class Counted(ModuleType):

@@ -4,12 +4,12 @@ import numpy as np
 import torch
 from tests.generated_graphs import generate
 
-from graphconv.batching import make_batch
-from graphconv.fitting import build_model, class_weights
+from graphconv.engine.batches import make_batch
+from graphconv.engine.objective import LabelledBatch
 from graphconv.graph import Graph
-from graphconv.objective import LabelledBatch
-from graphconv.settings import Settings
-from graphconv.training import train
+from graphconv.models.settings import Settings
+from graphconv.training.fit import build_model, class_weights
+from graphconv.training.loop import train
 
 SHORT = Settings(hidden=(8,), bias=False, scaling="none", max_epochs=12, early_stopping="none")
 

@@ -12,29 +12,29 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from graphconv.datasets import list_datasets, load_dataset
-    from graphconv.estimator import GCNClassifier
+    from graphconv.estimators.gcn import GCNClassifier
     from graphconv.graph import Graph, adjacency_from_edges, encode_labels, symmetrise
-    from graphconv.pyg import from_pyg
-    from graphconv.readers import from_frames, from_networkx, read_tables
-    from graphconv.settings import Settings
-    from graphconv.splits import fraction_split, kfold_splits, random_split
+    from graphconv.graph.splits import fraction_split, kfold_splits, random_split
+    from graphconv.io.datasets import list_datasets, load_dataset
+    from graphconv.io.pyg import from_pyg
+    from graphconv.io.readers import from_frames, from_networkx, read_tables
+    from graphconv.models.settings import Settings
 
 _HOME = {
-    "GCNClassifier": "estimator",
+    "GCNClassifier": "estimators.gcn",
     "Graph": "graph",
-    "Settings": "settings",
+    "Settings": "models.settings",
     "adjacency_from_edges": "graph",
     "encode_labels": "graph",
-    "fraction_split": "splits",
-    "from_frames": "readers",
-    "from_networkx": "readers",
-    "from_pyg": "pyg",
-    "kfold_splits": "splits",
-    "list_datasets": "datasets",
-    "load_dataset": "datasets",
-    "random_split": "splits",
-    "read_tables": "readers",
+    "fraction_split": "graph.splits",
+    "from_frames": "io.readers",
+    "from_networkx": "io.readers",
+    "from_pyg": "io.pyg",
+    "kfold_splits": "graph.splits",
+    "list_datasets": "io.datasets",
+    "load_dataset": "io.datasets",
+    "random_split": "graph.splits",
+    "read_tables": "io.readers",
     "symmetrise": "graph",
 }
 __all__ = sorted(_HOME)
@@ -42,7 +42,7 @@ __all__ = sorted(_HOME)
 
 def __getattr__(name: str) -> Any:
     if name == "plot":  # a module: graphconv.plot.embedding(...)
-        return importlib.import_module("graphconv.plot")
+        return importlib.import_module("graphconv.report.plot")
     if name not in _HOME:
         raise AttributeError(f"module 'graphconv' has no attribute {name!r}")
     return getattr(importlib.import_module(f"graphconv.{_HOME[name]}"), name)

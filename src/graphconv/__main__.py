@@ -1,5 +1,5 @@
 """`python -m graphconv` is the command line."""
 
-from graphconv.cli import main
+from graphconv.commands.cli import main
 
 main()

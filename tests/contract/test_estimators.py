@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from graphconv import GCNClassifier, Graph, load_dataset
-from graphconv.baselines import BASELINES, make_estimator
+from graphconv.estimators.baselines import BASELINES, make_estimator
 
 # Small enough to be quick, large enough to learn three groups of six nodes.
 PLANETOID = {"dimension": 8, "window": 2, "n_starts": 20, "n_graph_steps": 30}

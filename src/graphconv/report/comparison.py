@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from graphconv.method_comparison import Comparison
+from graphconv.estimators.verdict import Comparison
 from graphconv.report.figures import new_figure
 from graphconv.report.style import COLOURS
 
@@ -22,7 +22,7 @@ def draw_comparison(found: Comparison) -> Figure:
     Parameters
     ----------
     found : Comparison
-        As `graphconv.compare.compare` returns it.
+        As `graphconv.estimators.compare.compare` returns it.
     """
     height = 2.2 + 0.36 * len(found.results)
     figure, axes = new_figure(1, 3, (12, height), sharey=True, width_ratios=(3, 3, 2))

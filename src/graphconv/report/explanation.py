@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
 
-from graphconv.explanation import Contribution, Explanation
 from graphconv.report.figures import new_figure
 from graphconv.report.style import COLOURS, MARKERS
+from graphconv.results.explanation import Contribution, Explanation
 
 # More than these make a thicket, not a picture.
 MOST_EDGES = 30
@@ -32,7 +32,7 @@ def draw_explanation(why: Explanation) -> Figure:
     Parameters
     ----------
     why : Explanation
-        As `graphconv.explain.explain` returns it.
+        As `graphconv.results.explain.explain` returns it.
     """
     shown = _joined(why)
     places = _rings(why, shown)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from graphconv.files import replacing_file
+from graphconv.io.files import replacing_file
 from graphconv.report.style import COLOURS
 
 Array = npt.NDArray[Any]

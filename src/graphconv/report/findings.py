@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from graphconv.calibration import Calibration, Reliability, decisions, reliability
 from graphconv.graph import Graph
-from graphconv.predictions import Predictions, confusion_table
+from graphconv.results.predictions import Predictions, confusion_table
+from graphconv.training.calibration import Calibration, Reliability, decisions, reliability
 
 Array = npt.NDArray[Any]
 # What a user might demand of a label before relying on it.

@@ -15,7 +15,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from graphconv.files import json_text, replacing_file
+from graphconv.io.files import json_text, replacing_file
 from graphconv.report.figures import Array, new_figure
 from graphconv.report.style import COLOURS, MARKERS
 

@@ -19,17 +19,17 @@ import numpy as np
 import numpy.typing as npt
 
 import graphconv
-from graphconv.files import json_text, replacing_file
 from graphconv.graph import Graph
-from graphconv.predictions import Predictions
+from graphconv.io.files import json_text, replacing_file
+from graphconv.io.wording import count
 from graphconv.report import sections, words
 from graphconv.report.findings import Findings, links
 from graphconv.report.layouts import embedding_map, graph_layout
 from graphconv.report.style import COLOURS, DARK_COLOURS, SYMBOLS, class_marks, shown_classes
-from graphconv.table_files import count
+from graphconv.results.predictions import Predictions
 
 if TYPE_CHECKING:
-    from graphconv.fitted import FittedGCN
+    from graphconv.training.fitted import FittedGCN
 
 Array = npt.NDArray[Any]
 # A stage's name, steps done, steps in all.

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from graphconv.io.wording import count
 from graphconv.report.findings import Findings, Interval, links
 from graphconv.report.words import data_card, percent
-from graphconv.table_files import count
 
 if TYPE_CHECKING:
-    from graphconv.fitted import FittedGCN
+    from graphconv.training.fitted import FittedGCN
 
 Array = npt.NDArray[Any]
 # Of more classes than this the table shows the ones with most nodes.

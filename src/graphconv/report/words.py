@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
+from graphconv.io.wording import count
 from graphconv.report.findings import Findings, links
-from graphconv.table_files import count
 
 # Training nodes of the largest class for one of the smallest, above which it is worth a word.
 _IMBALANCE = 5

@@ -1,0 +1,308 @@
+"""The command line: reads options, calls public functions, prints what they return.
+
+Nothing heavy is imported before a command needs it, so that `graphconv --help` is instant.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from graphconv import __version__
+from graphconv.commands import options as opt
+from graphconv.commands import reproduce_options as reproduce_opt
+from graphconv.commands import scale_commands
+from graphconv.commands.console import Screen, show_warnings_as_lines
+from graphconv.commands.errors import exit_code
+from graphconv.commands.option_groups import (
+    DataOptions,
+    ScreenOptions,
+    SettingsOptions,
+    TableColumns,
+    takes_groups,
+)
+
+app = typer.Typer(
+    name="graphconv",
+    help="Label every node of a graph from a few labelled ones.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        print(f"graphconv {__version__}")
+        raise typer.Exit
+
+
+@app.command(
+    cls=opt.GroupedCommand,
+    epilog="graphconv train cora\n"
+    "graphconv train --edges edges.csv --nodes nodes.csv --text title --report",
+)
+@takes_groups()
+def train(
+    *,
+    given: DataOptions,
+    tables: TableColumns,
+    split: opt.Split = None,
+    model: opt.Model = "gcn",
+    preset: opt.Preset = None,
+    settings: SettingsOptions,
+    calibrate: opt.Calibrate = True,
+    auto: opt.Auto = True,
+    seed: opt.Seed = 0,
+    runs: opt.Runs = 1,
+    kernels: opt.Kernels = "auto",
+    timeout: opt.Timeout = 300.0,
+    output: opt.OutputFolder = None,
+    report: opt.Report = False,
+    resume: opt.Resume = False,
+    checkpoint_seconds: opt.CheckpointSeconds = 10.0,
+    screen: ScreenOptions,
+) -> None:
+    """Train a model and label every node."""
+    from graphconv.commands.train import run_training
+    from graphconv.commands.training_job import ModelRequest
+
+    wanted = ModelRequest(model, preset, settings.chosen(), seed, runs, kernels, calibrate, auto)
+    request = given.request(tables, split)
+    run_training(request, wanted, output, screen, resume, checkpoint_seconds, report, timeout)
+
+
+@app.command(cls=opt.GroupedCommand, short_help="Label nodes with a trained model.")
+@takes_groups()
+def predict(
+    *,
+    folder: opt.ModelFolder,
+    given: DataOptions,
+    output: opt.OutputFile = Path("predictions.csv"),
+    screen: ScreenOptions,
+) -> None:
+    """Label nodes with a trained model: its own, or those of new data.
+
+    New tables are read with the column names and encodings of the training. They must hold the
+    whole graph, the old nodes and edges beside the new ones, where new nodes link to old ones.
+    """
+    from graphconv.commands.labelling import run_prediction
+
+    run_prediction(folder, given.request(), output, screen)
+
+
+@app.command(cls=opt.GroupedCommand)
+@takes_groups()
+def embed(
+    *,
+    folder: opt.ModelFolder,
+    given: DataOptions,
+    output: opt.OutputFile = Path("embedding.csv"),
+    screen: ScreenOptions,
+) -> None:
+    """Write the hidden activations of every node, a row each."""
+    from graphconv.commands.labelling import run_embedding
+
+    run_embedding(folder, given.request(), output, screen)
+
+
+@app.command(cls=opt.GroupedCommand, short_help="Say why a node has its label.")
+@takes_groups()
+def explain(
+    *,
+    folder: opt.ModelFolder,
+    node: opt.NodeId,
+    given: DataOptions,
+    class_name: opt.ClassName = None,
+    n: opt.Listed = 10,
+    output: opt.Picture = None,
+    screen: ScreenOptions,
+) -> None:
+    """Say why a node has its label: which edges, neighbours and features carried it.
+
+    Each is taken away by itself and the prediction is computed again, so the figures are exact:
+    above 0 speaks for the label, below 0 against it. Data as for 'graphconv predict'.
+    """
+    from graphconv.commands.labelling import run_explanation
+
+    run_explanation(folder, node, given.request(), screen, label=class_name, n=n, output=output)
+
+
+@app.command(cls=opt.GroupedCommand, short_help="List the nodes to label next.")
+@takes_groups()
+def suggest(
+    *,
+    folder: opt.ModelFolder,
+    given: DataOptions,
+    n: opt.HowMany = 20,
+    output: opt.TableFile = None,
+    screen: ScreenOptions,
+) -> None:
+    """List the unlabelled nodes whose labels would teach the model most.
+
+    Nodes that stand for many the model is unsure of come first, and no two for the same ones.
+    Label them in the table of nodes and train again. Data as for 'graphconv predict'.
+    """
+    from graphconv.commands.labelling import run_suggestion
+
+    run_suggestion(folder, given.request(), n, screen, output)
+
+
+@app.command(
+    cls=opt.GroupedCommand,
+    short_help="Find out which method to use on your data.",
+    epilog="graphconv compare --edges edges.csv --nodes nodes.csv --text title\n"
+    "graphconv compare cora --split random --methods gcn,sgc",
+)
+@takes_groups()
+def compare(
+    *,
+    given: DataOptions,
+    tables: TableColumns,
+    split: opt.CompareSplit = None,
+    methods: opt.Methods = None,
+    splits: opt.Splits = 10,
+    seed: opt.Seed = 0,
+    output: opt.CompareFolder = None,
+    screen: ScreenOptions,
+) -> None:
+    """Find out which method to use on your data, by repeated random splits.
+
+    GCNs with each propagation rule and the baselines run on the same splits. After an
+    interruption the same command goes on from there.
+    """
+    from graphconv.estimators.compare import run_comparison
+
+    run_comparison(given.request(tables, split), methods, splits, seed, output, screen)
+
+
+@app.command(cls=opt.GroupedCommand, short_help="Write a page about a trained model.")
+@takes_groups()
+def report(
+    *,
+    folder: opt.ModelFolder,
+    output: opt.ReportFile = None,
+    screen: ScreenOptions,
+) -> None:
+    """Write a page about a trained model: how good it is, and where it is unsure.
+
+    One HTML file that holds everything, opens without a network and can be mailed.
+    """
+    from graphconv.commands.report import run_report
+
+    run_report(folder, output, screen)
+
+
+@app.command(cls=opt.GroupedCommand)
+def datasets(data_dir: opt.DataDir = None, as_json: opt.AsJson = False) -> None:
+    """List the data sets that can be named, and which are at hand."""
+    from dataclasses import asdict
+
+    from graphconv.io.datasets import list_datasets
+
+    infos = list_datasets(data_dir)
+    screen = Screen(as_json=as_json)
+    screen.result({"datasets": [asdict(info) for info in infos]})
+    here = {"embedded": "in the package", True: "yes", False: "no"}
+    rows = [
+        [
+            info.name,
+            *(_count(n) for n in (info.n_nodes, info.n_edges, info.n_features, info.n_classes)),
+            here[info.cached],
+            info.source,
+        ]
+        for info in infos
+    ]
+    columns = ["name", "nodes", "edges", "features", "classes", "at hand", "source"]
+    screen.table("Data sets", columns, rows)
+
+
+@app.command(cls=opt.GroupedCommand)
+@takes_groups()
+def demo(
+    *,
+    output: opt.OutputFolder = None,
+    seed: opt.Seed = 0,
+    screen: ScreenOptions,
+) -> None:
+    """Train the paper's GCN on Cora and show how it compares."""
+    from graphconv.commands.data_source import DataRequest
+    from graphconv.commands.train import run_training
+    from graphconv.commands.training_job import ModelRequest
+
+    wanted = ModelRequest("gcn", "paper", {}, seed, 1, "auto")
+    run_training(DataRequest("cora"), wanted, output, screen)
+    screen.note("next: graphconv train --edges edges.csv --nodes nodes.csv   (your own data)")
+
+
+@app.command(
+    cls=opt.GroupedCommand,
+    short_help="Rerun the paper, or a part of it.",
+    epilog="graphconv reproduce all\ngraphconv reproduce table3 --dataset cora --runs 10",
+)
+@takes_groups()
+def reproduce(
+    *,
+    experiment: reproduce_opt.Experiment,
+    dataset: reproduce_opt.Datasets = None,
+    method: reproduce_opt.Methods = None,
+    runs: reproduce_opt.Runs = None,
+    output: reproduce_opt.Output = Path("runs/paper"),
+    workers: reproduce_opt.Workers = None,
+    max_epochs: reproduce_opt.MaxEpochs = None,
+    data_dir: opt.DataDir = None,
+    screen: ScreenOptions,
+) -> None:
+    """Rerun the paper, or a part of it; after an interruption, go on from there."""
+    from graphconv.commands.reproduce import reproduce as run
+    from graphconv.paper.section import Request
+
+    request = Request(
+        output=output,
+        datasets=tuple(dataset or ()),
+        methods=tuple(method or ()),
+        runs=runs,
+        data_dir=data_dir,
+        n_workers=workers,
+        max_epochs=max_epochs,
+        screen=screen,
+    )
+    run(experiment, request)
+
+
+scale_commands.add_to(app)
+
+
+def _count(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"
+
+
+def main() -> None:
+    """Run a command; whatever goes wrong becomes one line and an exit code."""
+    # The libraries make very many objects that stay to the end. By its own thresholds the collector
+    # goes over them time and again: 0.3 of the 3 seconds that `graphconv train cora` takes.
+    gc.set_threshold(200_000, 10, 1000)
+    show_warnings_as_lines()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that lacks a letter of somebody's label must not cost a training.
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(_run())
+
+
+def _run() -> int:
+    return exit_code(app)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,244 @@
+"""Data source: what a command was given to work on becomes a `Graph` with a split.
+
+A data set's name, a graph file or tables enter, a `LoadedGraph` leaves. Torch is not imported, so
+that a slip in a file's name or in a table shows at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphconv.commands.console import Screen
+from graphconv.graph import Graph
+from graphconv.graph.splits import fraction_split, kfold_splits, random_split
+from graphconv.io.datasets import load_dataset
+from graphconv.io.graph_files import read_graph_file
+from graphconv.io.readers import LoadedGraph, read_tables
+from graphconv.io.table_encoding import TableEncoding
+from graphconv.io.table_files import DELIMITERS, PARQUET_SUFFIXES, Table, as_text, read_table
+from graphconv.io.table_graph import TableOptions, build_graph
+from graphconv.io.wording import shown
+from graphconv.storage.stored_graph import is_stored_graph, open_graph, open_outline, read_manifest
+
+SPLITS = ("train", "validation", "test")
+_COLUMN_SUFFIXES = (".graphml", ".gexf")
+_MATRIX_SUFFIXES = (".npz", ".mtx")
+# What bears on a graph file that has no columns.
+_MATRIX_OPTIONS = ("directed", "self_loops")
+
+
+@dataclass(frozen=True)
+class DataRequest:
+    """Where the data comes from: a data set's name, a graph file, or tables."""
+
+    name: str | None = None
+    edges: Path | None = None
+    nodes: Path | None = None
+    table_options: dict[str, Any] = field(default_factory=dict)
+    split: str | None = None
+    data_dir: Path | None = None
+
+    @property
+    def suffix(self) -> str:
+        """The suffix that says what kind of file the name is, if it is one."""
+        suffixes = [suffix.lower() for suffix in Path(self.name or "").suffixes]
+        known = (*_COLUMN_SUFFIXES, *_MATRIX_SUFFIXES, *DELIMITERS, *PARQUET_SUFFIXES)
+        return next((suffix for suffix in reversed(suffixes) if suffix in known), "")
+
+
+def load_data(request: DataRequest, screen: Screen, **more: Any) -> LoadedGraph:
+    """The graph that was asked for, whatever kind of source it has."""
+    options = {**request.table_options, **more}
+    if request.edges is not None:
+        if request.name is not None:
+            raise ValueError(f"give a data set or --edges, not both: got {request.name!r} as well")
+        return read_tables(request.edges, request.nodes, name=_name_of(request.edges), **options)
+    if request.name is None:
+        beside = " (--nodes alone is no graph)" if request.nodes is not None else ""
+        raise ValueError(f"name a data set or a graph file, or give --edges and --nodes{beside}")
+    path = Path(request.name)
+    if is_stored_graph(path):
+        return _open_stored(path, request)
+    if request.suffix in (*_COLUMN_SUFFIXES, *_MATRIX_SUFFIXES):
+        if request.nodes is not None:
+            return _read_matrix_and_nodes(path, request.nodes, options)
+        return read_graph_file(path, **options)
+    if request.suffix:
+        raise ValueError(f"{path} is a table: give it as --edges {path}, or as --nodes")
+    if request.nodes is not None:
+        raise ValueError(f"data set {request.name!r} has its own nodes, so --nodes can't be given")
+    progress = None if screen.quiet else screen.downloading()
+    graph = load_dataset(request.name, data_dir=request.data_dir, progress=progress)
+    return LoadedGraph(graph)
+
+
+def load_outline(folder: Path, request: DataRequest) -> LoadedGraph:
+    """What a graph folder says of its nodes, without edges and features; see `open_outline`."""
+    return _open_stored(folder, request, open_outline)
+
+
+def _open_stored(
+    path: Path, request: DataRequest, opened: Callable[[Path], Graph] = open_graph
+) -> LoadedGraph:
+    """A graph folder, which says by itself how it was read."""
+    if request.nodes is not None:
+        raise ValueError(f"{path} holds its nodes already, so --nodes can't be given")
+    manifest = read_manifest(path)
+    encoding = TableEncoding.from_json(manifest["encoding"])
+    return LoadedGraph(opened(path), encoding, tuple(manifest["notes"]))
+
+
+def check_options_are_used(request: DataRequest) -> None:
+    """Refuse options about columns where the data has none: to pass over them would mislead."""
+    if request.edges is not None or request.nodes is not None:
+        return
+    defaults = TableOptions()
+    given = [
+        name
+        for name, value in request.table_options.items()
+        if value != getattr(defaults, name) and not (value == () and not getattr(defaults, name))
+    ]
+    allowed: tuple[str, ...] = ()
+    if request.suffix in _COLUMN_SUFFIXES:
+        allowed = tuple(given)
+    elif request.suffix:
+        allowed = _MATRIX_OPTIONS
+    for name in given:
+        if name not in allowed:
+            option = "split-column" if name == "split" else name.replace("_", "-")
+            raise ValueError(
+                f"--{option} is for tables (--edges, --nodes), got {request.name!r} instead"
+            )
+
+
+def split_data(graph: Graph, split: str | None, seed: int) -> tuple[Graph, str]:
+    """The graph with the split that was asked for, and what to tell about it.
+
+    By default the split is the data's own or, where it has none, by fractions.
+    """
+    graph, note = _apply_split(graph, split, seed)
+    present = np.unique(graph.labels[graph.train_index])
+    if not graph.is_multilabel and len(present) == 1:
+        # So says fit, too; but torch is imported by then, and half a page of remarks made.
+        name = graph.class_names[int(present[0])]
+        raise ValueError(
+            f"training nodes must have at least two classes, got one class only: {name!r}"
+        )
+    return graph, note
+
+
+def _apply_split(graph: Graph, split: str | None, seed: int) -> tuple[Graph, str]:
+    if not graph.is_labelled.any():
+        raise ValueError(
+            f"at least one node must have a label to learn from, got none of {graph.n_nodes:,}: "
+            "labels come from a column of --nodes or an attribute of the graph file (see --label)"
+        )
+    kind, _, numbers = (split or "").partition(":")
+    has_own = bool(len(graph.validation_index) or len(graph.test_index))
+    if split in (None, "public") and has_own:
+        return graph, ""
+    if split == "public":
+        raise ValueError("--split public needs data with a split of its own, got none")
+    if split is None:
+        note = "labels split at random: 60 % training, 20 % validation, 20 % test (--split)"
+        return fraction_split(graph, random_state=seed), note
+    if kind == "random" and not numbers:
+        return random_split(graph, random_state=seed), ""
+    values = _split_numbers(numbers)
+    if kind == "fraction" and len(values) in (0, 3):
+        shares = dict(zip(SPLITS, values, strict=False))
+        return fraction_split(graph, random_state=seed, **shares), ""
+    if kind == "kfold" and len(values) == 2 and all(value.is_integer() for value in values):
+        n_folds, number = int(values[0]), int(values[1])
+        if not 0 <= number < n_folds:
+            raise ValueError(f"--split kfold:K,I must have I from 0 to K-1, got {split!r}")
+        folds = kfold_splits(graph, n_folds, random_state=seed, validation_fraction=0.1)
+        return folds[number], ""
+    raise ValueError(
+        "--split must be public, random, fraction, fraction:TRAIN,VALIDATION,TEST or kfold:K,I, "
+        f"got {split!r}"
+    )
+
+
+def _split_numbers(text: str) -> list[float]:
+    """Numbers separated by commas; one that no split takes where something else is there."""
+    try:
+        values = [float(number) for number in text.split(",")] if text else []
+    except ValueError:
+        return [math.nan]
+    return values if all(map(math.isfinite, values)) else [math.nan]
+
+
+def align_to(graph: Graph, known: Graph) -> Graph:
+    """The graph with its nodes in the order of a featureless one, whose order is all it knows."""
+    if known.features is not None or graph.features is not None:
+        return graph
+    ids, wanted = graph.node_ids.tolist(), known.node_ids.tolist()
+    if ids == wanted:
+        return graph
+    position = {node: place for place, node in enumerate(ids)}
+    strangers = set(ids) ^ set(wanted)
+    if strangers:
+        one = min(strangers, key=str)
+        raise ValueError(
+            "a model without features labels only the nodes it was trained on, but "
+            f"{one!r} is {'new' if one in position else 'missing'}"
+        )
+    order = np.array([position[node] for node in wanted])
+    nobody = np.empty(0, dtype=np.int64)
+    return replace(
+        graph,
+        adjacency=graph.adjacency[order][:, order],
+        labels=graph.labels[order],
+        node_ids=graph.node_ids[order],
+        train_index=nobody,
+        validation_index=nobody,
+        test_index=nobody,
+    )
+
+
+def _name_of(edges: Path) -> str:
+    """A file called edges.csv says nothing; the folder it is in does."""
+    stem = edges.name.split(".")[0]
+    return (edges.resolve().parent.name or stem) if stem.lower() == "edges" else stem
+
+
+def _read_matrix_and_nodes(path: Path, nodes: Path, options: dict[str, Any]) -> LoadedGraph:
+    """An adjacency matrix, with a table of nodes whose ids are the numbers of its rows from 0."""
+    import pandas as pd
+
+    settings = TableOptions(**{"name": path.name.split(".")[0], **options})
+    matrix = {name: options[name] for name in _MATRIX_OPTIONS if name in options}
+    loaded = read_graph_file(path, **matrix)
+    graph = loaded.graph
+    if graph.features is not None or graph.is_labelled.any() or settings.relation:
+        raise ValueError(f"{path.name} says all about its nodes itself, so --nodes can't be given")
+    table = read_table(nodes, settings.node_text_columns)
+    if settings.id in table.frame.columns:
+        _check_row_numbers(table, settings.id, path.name, graph.n_nodes)
+    entries = graph.adjacency.tocoo()
+    frame = pd.DataFrame(
+        {"source": graph.node_ids[entries.row], "target": graph.node_ids[entries.col]}
+    )
+    if graph.is_weighted:
+        frame["weight"] = entries.data
+    edges = Table(frame, path.name, lambda row: f"{path.name}, entry {row + 1}", is_file=True)
+    plain = replace(settings, source="source", target="target", weight=None, relation=None)
+    built = build_graph(edges, table, plain, is_undirected=not graph.directed)
+    return replace(built, notes=(*loaded.notes, *built.notes))
+
+
+def _check_row_numbers(table: Table, column: str, matrix: str, n_rows: int) -> None:
+    allowed = {str(number) for number in range(n_rows)}
+    for row, node_id in enumerate(as_text(table.frame[column]).tolist()):
+        if node_id not in allowed:
+            raise ValueError(
+                f"{table.at(row)}: an id must be the number of a row of {matrix}, "
+                f"0 to {n_rows - 1}, got {shown(node_id)}"
+            )

@@ -1,0 +1,58 @@
+"""Command errors: whatever goes wrong in a command becomes one line on stderr and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import sys
+
+import typer
+import typer.exceptions
+
+from graphconv.commands.console import TrainingStoppedError
+from graphconv.io.wording import one_line
+
+
+def exit_code(app: typer.Typer) -> int:
+    """Run the command that the arguments name: 0 if it went well, 2 on an error, 130 on Ctrl-C."""
+    try:
+        code = app(prog_name="graphconv", standalone_mode=False)
+    except typer.exceptions.TyperException as error:
+        return _usage_error(error)
+    except TrainingStoppedError as stop:
+        print(f"graphconv: interrupted; {stop}", file=sys.stderr)
+        return 130
+    except OSError as error:
+        return _fail(_os_error(error))
+    except (ValueError, TypeError) as error:
+        return _fail(str(error) or type(error).__name__)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
+            raise
+        return _fail("this needs more memory than there is")
+    if code == 130:
+        print("graphconv: interrupted", file=sys.stderr)
+    return code if isinstance(code, int) else 0
+
+
+def _usage_error(error: typer.exceptions.TyperException) -> int:
+    """One line; but who gives no command at all gets the help."""
+    if len(sys.argv) < 2:
+        print(error.format_message(), file=sys.stderr)
+        return 2
+    message = error.format_message()
+    # Typer's own messages are sentences; ours go on after "graphconv: ".
+    return _fail(message[:1].lower() + message[1:].rstrip("."))
+
+
+def _os_error(error: OSError) -> str:
+    if error.errno is None:
+        return str(error)
+    reason = error.strerror or "can't be used"
+    if error.errno == errno.ENOSPC:
+        reason = "the disk is full"
+    return reason if error.filename is None else f"{error.filename}: {reason}"
+
+
+def _fail(text: str) -> int:
+    print(f"graphconv: {one_line(text)}", file=sys.stderr)
+    return 2

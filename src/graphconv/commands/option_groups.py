@@ -1,0 +1,170 @@
+"""Option groups: options that several commands take together, written down once.
+
+A group is a dataclass whose fields are options. A command names it as one parameter, and
+`takes_groups` shows typer the options in its place.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from graphconv.commands import options as opt
+from graphconv.commands import values
+from graphconv.commands.console import Screen
+
+if TYPE_CHECKING:
+    from graphconv.commands.data_source import DataRequest
+
+
+@dataclass(frozen=True)
+class ScreenOptions(Screen):
+    """How much a command says."""
+
+    quiet: opt.Quiet = False
+    as_json: opt.AsJson = False
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """Where the data comes from."""
+
+    data: opt.DataName = None
+    edges: opt.Edges = None
+    nodes: opt.Nodes = None
+    data_dir: opt.DataDir = None
+
+    def request(self, tables: TableColumns | None = None, split: str | None = None) -> DataRequest:
+        from graphconv.commands.data_source import DataRequest
+
+        options = {} if tables is None else tables.options()
+        return DataRequest(self.data, self.edges, self.nodes, options, split, self.data_dir)
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """How tables are read."""
+
+    source: opt.Source = "source"
+    target: opt.Target = "target"
+    weight: opt.Weight = None
+    relation: opt.Relation = None
+    id: opt.Id = "id"
+    label: opt.Label = "label"
+    label_separator: opt.LabelSeparator = None
+    categorical: opt.Categorical = None
+    text: opt.Text = None
+    ignore: opt.Ignore = None
+    split_column: opt.SplitColumn = None
+    directed: opt.Directed = False
+    duplicates: opt.Duplicates = None
+    self_loops: opt.SelfLoops = "keep"
+    closed_ids: opt.ClosedIds = False
+    missing_value: opt.MissingValue = "refuse"
+
+    def options(self) -> dict[str, Any]:
+        """The fields of a `TableOptions`."""
+        options = asdict(self)
+        options["split"] = options.pop("split_column")
+        for name in ("categorical", "text", "ignore"):
+            options[name] = tuple(options[name] or ())
+        return options
+
+
+@dataclass(frozen=True)
+class SettingsOptions:
+    """The fields of `Settings`; None leaves one to the preset."""
+
+    propagation: opt.Propagation = None
+    self_loop_weight: opt.SelfLoopWeight = None
+    chebyshev_order: opt.ChebyshevOrder = None
+    lambda_max: opt.LambdaMax = None
+    hidden: opt.Hidden = None
+    activation: opt.Activation = None
+    residual: opt.Residual = None
+    bias: opt.Bias = None
+    scaling: opt.Scaling = None
+    dropout: opt.Dropout = None
+    learning_rate: opt.LearningRate = None
+    weight_decay: opt.WeightDecay = None
+    weight_decay_layers: opt.WeightDecayLayers = None
+    max_epochs: opt.MaxEpochs = None
+    early_stopping: opt.EarlyStopping = None
+    patience: opt.Patience = None
+    class_weight: opt.ClassWeight = None
+    batch_size: opt.BatchSize = None
+    fanout: opt.Fanout = None
+
+    def chosen(self) -> dict[str, Any]:
+        """The settings that were given, as `Settings` wants them."""
+        read = {
+            **asdict(self),
+            "self_loop_weight": values.number_or(
+                self.self_loop_weight, "learn", "--self-loop-weight"
+            ),
+            "lambda_max": values.number_or(self.lambda_max, "true", "--lambda-max"),
+            "hidden": values.widths(self.hidden),
+            "dropout": values.rates(self.dropout),
+            "class_weight": values.class_weight(self.class_weight),
+            "fanout": values.fanout(self.fanout),
+        }
+        return {name: value for name, value in read.items() if value is not None}
+
+
+def takes_groups(
+    *, without: tuple[str, ...] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command with groups among its parameters one with all their options.
+
+    A parameter annotated with a dataclass gets an instance made of that group's options.
+
+    Parameters
+    ----------
+    without : tuple of str
+        Options of the groups that this command does not take.
+    """
+    return partial(_with_options, without=without)
+
+
+def _with_options(command: Callable[..., None], *, without: tuple[str, ...]) -> Callable[..., None]:
+    shown: list[inspect.Parameter] = []
+    groups: dict[str, tuple[type, list[str]]] = {}
+    # Not get_type_hints, which until Python 3.10 hides an option's name where its default is None.
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        kind = parameter.annotation
+        if isinstance(kind, type) and is_dataclass(kind):
+            options = [option for option in _options(kind) if option.name not in without]
+            groups[parameter.name] = kind, [option.name for option in options]
+            shown += options
+        else:
+            shown.append(parameter)
+
+    def run(**given: Any) -> None:
+        grouped = {
+            name: kind(**{option: given.pop(option) for option in options})
+            for name, (kind, options) in groups.items()
+        }
+        command(**given, **grouped)
+
+    run.__name__ = command.__name__
+    run.__doc__ = command.__doc__
+    run.__annotations__ = {}  # else typer would take `given` for an option
+    # Typer asks inspect.signature, which looks here first; mypy does not know the attribute.
+    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    return run
+
+
+def _options(group: type) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(group)
+    ]

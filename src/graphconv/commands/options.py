@@ -1,0 +1,334 @@
+"""The command line's options: names, help texts and the group each is listed in."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from graphconv.estimators.baselines import BASELINES
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help lists its options in groups; typer does so only in boxes."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            is_argument = parameter.param_type_name == "argument"
+            group = getattr(parameter, "rich_help_panel", None)
+            name = "Arguments" if is_argument else f"{group} options" if group else "Options"
+            if record is not None:
+                groups.setdefault(name, []).append(record)
+        for name, records in groups.items():
+            with formatter.section(name):
+                formatter.write_dl(records)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """The epilog's lines are examples; click would fill them up to one paragraph."""
+        if self.epilog:
+            with formatter.section("Examples"):
+                for line in self.epilog.splitlines():
+                    formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+
+def option(panel: str, names: str, metavar: str | None, help: str) -> Any:
+    """An option that the help lists in a panel; names are separated by blanks."""
+    return typer.Option(*names.split(), metavar=metavar, help=help, rich_help_panel=panel)
+
+
+_data, _table, _model, _training, _output = (
+    partial(option, panel) for panel in ("Data", "Table", "Model", "Training", "Output")
+)
+_FLAG = None  # the metavar of an option without a value
+
+DataName = Annotated[
+    str | None,
+    typer.Argument(
+        help="A data set (see 'graphconv datasets') or a GraphML, GEXF, npz or mtx file.",
+        metavar="DATASET",
+    ),
+]
+ModelFolder = Annotated[
+    Path, typer.Argument(help="Folder that 'graphconv train' wrote.", metavar="MODEL_DIR")
+]
+NodeId = Annotated[str, typer.Argument(help="Id of the node.", metavar="NODE")]
+
+Edges = Annotated[Path | None, _data("--edges", "FILE", "Edges: CSV, TSV or Parquet.")]
+Nodes = Annotated[
+    Path | None,
+    _data("--nodes", "FILE", "Nodes with labels and features: CSV, TSV or Parquet."),
+]
+DataDir = Annotated[
+    Path | None, _data("--data-dir", "DIR", "Folder with data set files of your own.")
+]
+Split = Annotated[
+    str | None,
+    _data(
+        "--split",
+        "SPLIT",
+        "public, random (20 a class, 500 validation, 1000 test), "
+        "fraction:TRAIN,VALIDATION,TEST or kfold:K,I. Default: the data's own, "
+        "else fraction:0.6,0.2,0.2.",
+    ),
+]
+
+Source = Annotated[str, _table("--source", "COLUMN", "Column of the edges' start.")]
+Target = Annotated[str, _table("--target", "COLUMN", "Column of the edges' end.")]
+Weight = Annotated[
+    str | None,
+    _table("--weight", "COLUMN", "Column of edge weights. Default: 'weight', if it is there."),
+]
+Relation = Annotated[
+    str | None,
+    _table(
+        "--relation",
+        "COLUMN",
+        "Column of relations (triples). Default: 'relation', if it is there.",
+    ),
+]
+Id = Annotated[str, _table("--id", "COLUMN", "Column of node ids.")]
+Label = Annotated[
+    str, _table("--label", "COLUMN", "Column of labels; empty cells are to be predicted.")
+]
+LabelSeparator = Annotated[
+    str | None,
+    _table("--label-separator", "TEXT", "What separates several labels of one node, such as ';'."),
+]
+Categorical = Annotated[
+    list[str] | None,
+    _table("--categorical", "COLUMN", "Column to turn into one-hot features; may be repeated."),
+]
+Text = Annotated[
+    list[str] | None,
+    _table("--text", "COLUMN", "Column of text to turn into TF-IDF features; may be repeated."),
+]
+Ignore = Annotated[
+    list[str] | None, _table("--ignore", "COLUMN", "Column to leave out; may be repeated.")
+]
+SplitColumn = Annotated[
+    str | None,
+    _table(
+        "--split-column",
+        "COLUMN",
+        "Column that says train, validation or test. Default: 'split', if it is there.",
+    ),
+]
+Directed = Annotated[
+    bool,
+    _table(
+        "--directed/--undirected",
+        _FLAG,
+        "Keep the direction of edges (D^-1 A), or make every edge go both ways.",
+    ),
+]
+Duplicates = Annotated[
+    str | None,
+    _table(
+        "--duplicates",
+        "WAY",
+        "Repeated edges: sum (default where there are weights) or collapse.",
+    ),
+]
+SelfLoops = Annotated[
+    str, _table("--self-loops", "WAY", "Edges from a node to itself: keep, drop.")
+]
+MissingValue = Annotated[
+    str,
+    _table(
+        "--missing-value", "WAY", "Empty cells among numbers: refuse them, or take mean or zero."
+    ),
+]
+ClosedIds = Annotated[
+    bool, _table("--closed-ids", _FLAG, "Refuse edges to nodes that the node table lacks.")
+]
+
+Model = Annotated[
+    str,
+    _model(
+        "--model",
+        "NAME",
+        "gcn, mlp (leaves the graph out) or a baseline: "
+        f"{', '.join(name for name in BASELINES if name != 'mlp')}.",
+    ),
+]
+Preset = Annotated[
+    str | None,
+    _model(
+        "--preset",
+        "NAME",
+        "robust, paper, or auto (tries a handful of settings). "
+        "Default: paper on its own data sets, else robust.",
+    ),
+]
+Propagation = Annotated[
+    str | None,
+    _model(
+        "--propagation",
+        "RULE",
+        "renormalised, single-parameter, first-order, first-order-only, chebyshev or none.",
+    ),
+]
+SelfLoopWeight = Annotated[
+    str | None,
+    _model("--self-loop-weight", "NUMBER", "lambda in A + lambda I: a number, or 'learn'."),
+]
+ChebyshevOrder = Annotated[
+    int | None, _model("--chebyshev-order", "K", "Order of the Chebyshev rule.")
+]
+LambdaMax = Annotated[
+    str | None,
+    _model(
+        "--lambda-max",
+        "NUMBER",
+        "Largest eigenvalue in the Chebyshev rule: a number, or 'true'.",
+    ),
+]
+Hidden = Annotated[
+    str | None,
+    _model("--hidden", "WIDTHS", "Widths of the hidden layers, such as 64 or 64,64; 0 for none."),
+]
+Activation = Annotated[str | None, _model("--activation", "NAME", "relu, tanh, elu or none.")]
+Residual = Annotated[
+    bool | None,
+    _model("--residual/--no-residual", _FLAG, "Add a hidden layer's input to its output."),
+]
+Bias = Annotated[bool | None, _model("--bias/--no-bias", _FLAG, "Give layers a bias.")]
+Scaling = Annotated[
+    str | None, _model("--scaling", "NAME", "Features: auto, row, l2, standard or none.")
+]
+
+Dropout = Annotated[
+    str | None, _training("--dropout", "RATE", "Rate, or one a layer such as 0.5,0,0.5.")
+]
+LearningRate = Annotated[float | None, _training("--learning-rate", "NUMBER", "Of Adam.")]
+WeightDecay = Annotated[float | None, _training("--weight-decay", "NUMBER", "L2 penalty.")]
+WeightDecayLayers = Annotated[
+    str | None,
+    _training("--weight-decay-layers", "WHICH", "Layers that are penalised: first or all."),
+]
+MaxEpochs = Annotated[
+    int | None, _training("--max-epochs", "N", "Stop after so many epochs at the latest.")
+]
+EarlyStopping = Annotated[
+    str | None,
+    _training(
+        "--early-stopping",
+        "RULE",
+        "best (restores the best weights), window (the authors' rule) or none.",
+    ),
+]
+Patience = Annotated[
+    int | None, _training("--patience", "N", "Epochs without gain before stopping.")
+]
+ClassWeight = Annotated[
+    str | None,
+    _training(
+        "--class-weight",
+        "WEIGHTS",
+        "balanced (gives rare classes the same say) or NAME=WEIGHT,NAME=WEIGHT,...",
+    ),
+]
+Calibrate = Annotated[
+    bool,
+    _training(
+        "--calibration/--no-calibration",
+        _FLAG,
+        "Scale probabilities by the validation nodes, so that 80 % sure means 80 % right.",
+    ),
+]
+BatchSize = Annotated[
+    int | None,
+    _training("--batch-size", "B", "Train on so many nodes at a time. Default: all at once."),
+]
+Fanout = Annotated[
+    str | None,
+    _training(
+        "--fanout",
+        "N",
+        "Neighbours to sum over in a batch: all, or a sample, such as 10,10 (one a layer).",
+    ),
+]
+Auto = Annotated[
+    bool,
+    _training(
+        "--auto/--no-auto",
+        _FLAG,
+        "Train in mini-batches where the full batch would not fit the memory, or stop.",
+    ),
+]
+Seed = Annotated[int, _training("--seed", "N", "Same seed, same result.")]
+Runs = Annotated[
+    int,
+    _training("--runs", "R", "Train so many seeds at once; their probabilities are averaged."),
+]
+Timeout = Annotated[
+    float,
+    _training(
+        "--timeout",
+        "SECONDS",
+        "Under torchrun: how long a process may keep the others waiting before all stop.",
+    ),
+]
+Kernels = Annotated[
+    str, _training("--kernels", "NAME", "Sparse products: auto, native or reference.")
+]
+
+OutputFolder = Annotated[
+    Path | None,
+    _output("--output -o", "DIR", "Folder for the model and predictions.csv. Default: runs/NAME."),
+]
+OutputFile = Annotated[Path, _output("--output -o", "FILE", "CSV, TSV or Parquet file to write.")]
+ReportFile = Annotated[
+    Path | None,
+    _output("--output -o", "FILE", "HTML file to write. Default: report.html in MODEL_DIR."),
+]
+Report = Annotated[
+    bool, _output("--report", _FLAG, "Write report.html, a page about the result, as well.")
+]
+Resume = Annotated[bool, _output("--resume", _FLAG, "Continue a training that was interrupted.")]
+CheckpointSeconds = Annotated[
+    float,
+    _output("--checkpoint-seconds", "SECONDS", "How often to save an unfinished training."),
+]
+Quiet = Annotated[bool, _output("--quiet -q", _FLAG, "No progress and no remarks.")]
+AsJson = Annotated[
+    bool, _output("--json", _FLAG, "Print one JSON object and nothing else on stdout.")
+]
+
+ClassName = Annotated[
+    str | None,
+    _output("--class", "NAME", "Explain this class instead of the likeliest."),
+]
+Listed = Annotated[int, _output("-n", "N", "How many of each kind to list.")]
+Picture = Annotated[Path | None, _output("--output -o", "FILE", "Draw it: a PNG or SVG file.")]
+HowMany = Annotated[int, _output("-n", "N", "How many nodes to suggest.")]
+TableFile = Annotated[
+    Path | None, _output("--output -o", "FILE", "Write them to a CSV, TSV or Parquet file as well.")
+]
+Methods = Annotated[
+    list[str] | None,
+    _model(
+        "--methods",
+        "NAMES",
+        "Methods to compare, separated by commas, or all. Default: those that are fast.",
+    ),
+]
+Splits = Annotated[int, _training("--splits", "N", "How many random splits to compare on.")]
+CompareSplit = Annotated[
+    str | None,
+    _data(
+        "--split",
+        "SPLIT",
+        "fraction:TRAIN,VALIDATION,TEST or random (20 a class, 500 validation, 1000 test). "
+        "Default: fraction:0.6,0.2,0.2.",
+    ),
+]
+CompareFolder = Annotated[
+    Path | None,
+    _output("--output -o", "DIR", "Folder for runs, figures and plot. Default: runs/compare-NAME."),
+]

@@ -1,0 +1,149 @@
+"""`graphconv reproduce`: run experiments, put their sections together, write the pages."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import json
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from graphconv.commands.console import TrainingStoppedError
+from graphconv.estimators.runs import RunLog
+from graphconv.io.files import json_text, replacing_file
+from graphconv.paper import depth, random_splits, table2, table3
+from graphconv.paper.machine import describe_machine
+from graphconv.paper.page import to_html, to_markdown
+from graphconv.paper.paper_figures import DATASETS
+from graphconv.paper.progress import RunProgress
+from graphconv.paper.section import Request, Section
+from graphconv.paper.workers import run_all
+
+# Made of repeated runs, which share the cores.
+_TABLES: dict[str, ModuleType] = {
+    "table2": table2,
+    "table3": table3,
+    "random-splits": random_splits,
+    "depth": depth,
+}
+# Worked out one after the other, with the machine to themselves.
+_FIGURES = ("timing", "tsne", "karate", "tune")
+EXPERIMENTS = ("table2", "table3", "random-splits", "timing", "tsne", "karate", "depth", "tune")
+
+
+def reproduce(what: str, request: Request) -> dict[str, Any]:
+    """Run one experiment, or "all", and write results.json, results.md and results.html.
+
+    Parameters
+    ----------
+    what : str
+        One of EXPERIMENTS, or "all".
+    request : Request
+        Results of other experiments that are in its output folder already stay.
+
+    Returns
+    -------
+    dict
+        What results.json holds.
+    """
+    _check(what, request)
+    try:
+        with RunLog(request.output / "runs.jsonl") as log:
+            _run(what, request, log)
+    except KeyboardInterrupt:
+        raise TrainingStoppedError("the same command goes on from here") from None
+    results = _read_results(request)
+    request.screen.result(results)
+    request.screen.note(f"written to {request.output}: results.json, results.md, results.html")
+    return results
+
+
+def _run(what: str, request: Request, log: RunLog) -> None:
+    names = EXPERIMENTS if what == "all" else (what,)
+    tables = [name for name in names if name in _TABLES]
+    failed = _run_tables(tables, request, log)
+    for name in tables:
+        _finish(_TABLES[name].section(request, log, failed), request)
+    for name in names:
+        if name in _FIGURES:
+            _run_figure(name, request, log, is_wanted=what != "all")
+
+
+def _check(what: str, request: Request) -> None:
+    if what not in (*EXPERIMENTS, "all"):
+        known = ", ".join(("all", *EXPERIMENTS))
+        raise ValueError(f"experiment must be one of {known}, got {what!r}")
+    for dataset in request.datasets:
+        if dataset not in DATASETS:
+            raise ValueError(f"--dataset must be one of {', '.join(DATASETS)}, got {dataset!r}")
+    rows = {"table2": table2.ROWS, "table3": tuple(table3.TITLES)}
+    known_rows = tuple(row for table in rows.values() for row in table)
+    unknown = [method for method in request.methods if method not in known_rows]
+    # With rows of the other table alone nothing would run.
+    if what in rows and request.methods and not set(request.methods) & set(rows[what]):
+        known_rows, unknown = rows[what], list(request.methods)
+    if unknown:
+        raise ValueError(f"--method must be one of {', '.join(known_rows)}, got {unknown[0]!r}")
+    for name, number in (("--runs", request.runs), ("--workers", request.n_workers)):
+        if number is not None and number < 1:
+            raise ValueError(f"{name} must be at least 1, got {number}")
+
+
+def _run_tables(names: Sequence[str], request: Request, log: RunLog) -> dict[str, str]:
+    """Do the runs of some tables together; returns what failed."""
+    progress = RunProgress(request.screen)
+    wanted = [one for name in names for one in _TABLES[name].series(request)]
+    failed: dict[str, str] = {}
+    while wanted:
+        failed |= run_all(wanted, log, progress, request.data_dir, request.n_workers)
+        further = table2.further_series(request, log) if "table2" in names else []
+        wanted = [one for one in further if one.fingerprint not in failed]
+    return failed
+
+
+def _run_figure(name: str, request: Request, log: RunLog, is_wanted: bool) -> None:
+    module = importlib.import_module(f"graphconv.paper.{name}")
+    request.screen.note(f"{name} ...")
+    try:
+        _finish(module.section(request, log), request)
+    except ImportError as error:  # an optional package
+        if is_wanted:
+            raise ValueError(str(error)) from None
+        request.screen.note(f"{name}: {error}")
+
+
+def _finish(section: Section, request: Request) -> None:
+    """Print a section and put it among the results on disk."""
+    for table in section.tables:
+        request.screen.table(
+            f"{section.title}: {table.title}", list(table.columns), [list(r) for r in table.rows]
+        )
+    for note in section.notes:
+        request.screen.note(note)
+    results = _read_results(request)
+    sections = {**results["sections"], section.name: section.to_json()}
+    results = {
+        "date": datetime.date.today().isoformat(),
+        "machine": describe_machine(),
+        "sections": {name: sections[name] for name in EXPERIMENTS if name in sections},
+    }
+    texts = {
+        "results.json": json_text(results, indent=1) + "\n",
+        "results.md": to_markdown(json.loads(json_text(results))),
+        "results.html": to_html(json.loads(json_text(results))),
+    }
+    for file_name, text in texts.items():
+        with replacing_file(request.output / file_name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+
+def _read_results(request: Request) -> dict[str, Any]:
+    path = request.output / "results.json"
+    if not path.is_file():
+        return {"sections": {}}
+    try:
+        results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return results if isinstance(results.get("sections"), dict) else {"sections": {}}
+    except ValueError:
+        raise ValueError(f"{path}: must be JSON that an earlier run wrote; remove it") from None

@@ -1,0 +1,252 @@
+"""What `graphconv train` does, from files to files: load, train, save, tell.
+
+Everything that can be wrong with the request or the data is found before torch is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from graphconv.commands.console import Screen, TrainingStoppedError
+from graphconv.commands.data_source import DataRequest, check_options_are_used
+from graphconv.commands.summary import measure_calibration
+from graphconv.commands.training_job import (
+    Job,
+    ModelRequest,
+    identity_of,
+    load_job,
+    resolve,
+    settle_batches_of,
+)
+from graphconv.estimators.baselines import make_estimator
+from graphconv.graph import Graph
+from graphconv.io.files import REPORT_FILE, json_text, replacing_folder
+from graphconv.kernels import native_missing
+from graphconv.models.settings import PAPER_ACCURACY
+from graphconv.training.scores import mean_over_runs
+
+if TYPE_CHECKING:
+    from graphconv.training.checkpoint import SavedModel, TrainingFile
+    from graphconv.training.fitted import FittedGCN
+
+
+def run_training(
+    data: DataRequest,
+    wanted: ModelRequest,
+    output: Path | None,
+    screen: Screen,
+    resume: bool = False,
+    checkpoint_seconds: float = 10.0,
+    with_report: bool = False,
+    timeout: float = 300.0,
+) -> None:
+    """Load data, train, write the model folder with predictions.csv, print the table.
+
+    Started by torchrun, this is one of several processes that do so together; each may keep the
+    others waiting for `timeout` seconds.
+    """
+    wanted.check()
+    check_options_are_used(data)
+    if not checkpoint_seconds >= 0:
+        raise ValueError(f"--checkpoint-seconds must be at least 0, got {checkpoint_seconds}")
+    if resume and wanted.is_baseline:
+        raise ValueError(f"--resume is for gcn and mlp, got --model {wanted.model}")
+    if with_report and wanted.is_baseline:
+        raise ValueError(f"--report is for gcn and mlp, got --model {wanted.model}")
+    if "WORLD_SIZE" in os.environ and "RANK" in os.environ:
+        from graphconv.commands.torchrun import ParallelRequest, train_in_parallel
+
+        if with_report:
+            raise ValueError("--report is for one process: graphconv report writes it afterwards")
+        train_in_parallel(
+            ParallelRequest(data, wanted, output, resume, checkpoint_seconds, timeout), screen
+        )
+        return
+    job = load_job(data, wanted, output, screen, with_report)
+    graph = job.graph
+    if graph.folder is not None and with_report:
+        raise ValueError("--report needs a graph in memory, got a folder")
+    if wanted.is_baseline:
+        if graph.folder is not None:
+            raise ValueError(f"--model {wanted.model} needs a graph in memory, got a folder")
+        _train_baseline(job)
+    else:
+        _train_gcn(job, resume, checkpoint_seconds)
+
+
+def _train_baseline(job: Job) -> None:
+    """Fit a baseline for every seed; it has no model to save, only results."""
+    wanted, graph = job.wanted, job.graph
+    known = graph.name if graph.name in PAPER_ACCURACY else None
+    estimators = [
+        make_estimator(wanted.model, dataset=known, random_state=seed, **wanted.settings)
+        for seed in wanted.seeds
+    ]
+    job.introduce()
+    started = time.perf_counter()
+    each = [estimator.fit(graph).predict_proba() for estimator in estimators]
+    shares = np.stack(each, axis=1)  # (n_nodes, n_runs, n_classes)
+    results = job.results(graph, shares, started)
+    with replacing_folder(job.folder) as new:
+        job.predictions(graph, shares.mean(axis=1)).write(new / "predictions.csv")
+        (new / "results.json").write_text(json_text(results, indent=1), encoding="utf-8")
+    job.tell(results, "predictions.csv and results.json (a baseline has no model to save)")
+
+
+def _train_gcn(job: Job, resume: bool, checkpoint_seconds: float) -> None:
+    from graphconv.training.checkpoint import TrainingFile
+
+    job, about_memory = settle_batches_of(job)
+    identity = identity_of(job)
+    file = TrainingFile(job.training_path, identity, checkpoint_seconds)
+    if resume and not file.path.exists() and tell_if_finished(job, file):
+        return
+    state = file.read() if resume else None
+    job.introduce()
+    job.screen.remark(about_memory)
+    job.screen.remark(about_kernels(job.wanted))
+    job.screen.remark(about_earlier(file, resume, state))
+
+    started = time.perf_counter()
+    fitted = _fit(job, file, state)
+    n_rows = fitted.graph.n_nodes * len(fitted.model.layers)
+    with job.screen.counting("predicting", n_rows, "rows") as advance:
+        each = fitted.probabilities(scratch=job.folder.resolve().parent, advance=advance)
+    finish(job, file, fitted, each, started)
+
+
+def finish(
+    job: Job,
+    file: TrainingFile,
+    fitted: FittedGCN,
+    each: Any,
+    started: float,
+    more_results: dict[str, Any] | None = None,
+) -> None:
+    """Write the model folder with all nodes' labels, and tell how good they are."""
+    from graphconv.training.checkpoint import SavedModel, save_model
+
+    averaged = mean_over_runs(each)
+    before = averaged[fitted.graph.test_index]
+    calibrated = fitted.calibrate(averaged)
+    # The fitted graph has the validation nodes that were set aside, if the data had none.
+    results = {
+        **job.results(fitted.graph, each, started),
+        "epochs": fitted.n_epochs,
+        "settings": fitted.settings.to_json(),
+        "choice": fitted.choice,
+        "self_loop_weight": fitted.self_loop_weight,
+        "calibration": asdict(fitted.calibration),
+        **measure_calibration(fitted.graph, before, calibrated[fitted.graph.test_index]),
+        **(more_results or {}),
+    }
+    saved = SavedModel(fitted, job.loaded.encoding, job.data.table_options, results, file.identity)
+    predictions = job.predictions(fitted.graph, calibrated)
+    # Saved before anything is printed: a closed pipe must not cost the training.
+    table = _predictions_name(fitted.graph)
+    save_model(saved, job.folder, lambda new: predictions.write(new / table))
+    file.remove()
+    job.tell(results, _write_report(job, saved, table))
+    if job.data.edges is not None and fitted.graph.features is not None:
+        options = "--edges FILE --nodes FILE"
+        job.screen.note(f"next: graphconv predict {job.folder} {options}   (to label new nodes)")
+
+
+def _fit(job: Job, file: TrainingFile, state: dict[str, Any] | None) -> FittedGCN:
+    from graphconv.training.fit import Watch, fit_gcn
+
+    preset, overrides = resolve(job.wanted, job.graph.name)
+    title = f"training on {job.graph.name}"
+    first = "choosing settings" if preset == "auto" else ""
+    with job.screen.training(title, first) as on_epoch, _stopping_politely(file):
+        return fit_gcn(
+            job.graph,
+            preset=preset,
+            overrides=overrides,
+            seeds=job.wanted.seeds,
+            calibrate=job.wanted.calibrate,
+            kernels=cast(Any, job.wanted.kernels),
+            watch=Watch(on_epoch, state, file),
+            auto=job.wanted.auto,
+        )
+
+
+def _predictions_name(graph: Graph) -> str:
+    # A row for each of millions of nodes is not for people to read.
+    return "predictions.csv" if graph.folder is None else "predictions.parquet"
+
+
+def _write_report(job: Job, saved: SavedModel, table: str) -> str:
+    """Write the report, if it is wanted; what there is in the folder then, in words."""
+    if not job.with_report:
+        return f"model and {table}"
+    from graphconv.commands.report import write_report_file
+
+    write_report_file(saved, job.folder / REPORT_FILE, job.screen)
+    return f"model, {table} and {REPORT_FILE}"
+
+
+def tell_if_finished(job: Job, file: TrainingFile) -> bool:
+    """Whether the very training that is to be resumed has left its model already."""
+    from graphconv.training.checkpoint import load_model, read_description
+
+    if not (job.folder / "model.json").is_file():
+        return False
+    description = read_description(job.folder)
+    if description.get("identity") != file.identity:
+        return False
+    job.screen.remark("this training had finished; there is nothing left to do")
+    table = _predictions_name(job.graph)
+    if job.with_report:
+        _write_report(job, load_model(job.folder), table)
+    job.tell(description["metrics"], f"model and {table} were")
+    return True
+
+
+def about_kernels(wanted: ModelRequest) -> str:
+    missing = native_missing() if wanted.kernels == "auto" else None
+    return "" if missing is None else f"{missing}; the slower reference kernels serve"
+
+
+def about_earlier(file: TrainingFile, resume: bool, state: dict[str, Any] | None) -> str:
+    if state is not None:
+        return f"continuing after epoch {len(state['epochs'])} ({file.path})"
+    if resume:
+        return f"no unfinished training in {file.path}: starting anew"
+    if file.path.exists():
+        return f"starting anew; --resume would have continued {file.path}"
+    return ""
+
+
+@contextmanager
+def _stopping_politely(file: TrainingFile) -> Iterator[None]:
+    """Ctrl-C lets the epoch end and saves the training; a second Ctrl-C stops at once."""
+
+    def ask_to_stop(number: int, frame: object) -> None:
+        if file.stop_requested or not file.has_begun:
+            raise KeyboardInterrupt
+        file.stop_requested = True
+
+    try:
+        before = signal.signal(signal.SIGINT, ask_to_stop)
+    except ValueError:  # not the main thread: signals go elsewhere
+        yield
+        return
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not file.path.exists():
+            raise
+        hint = f"the same command with --resume continues from {file.path}"
+        raise TrainingStoppedError(hint) from None
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,198 @@
+"""Training job: what was asked for, on which data, and where the result goes.
+
+A `ModelRequest` and a `DataRequest` enter, a `Job` leaves, whose data is loaded and whose output
+can be written. Nothing is trained here; whoever trains, in one process or several, starts from it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import graphconv
+from graphconv.commands.console import Screen
+from graphconv.commands.data_source import DataRequest, load_data, split_data
+from graphconv.commands.summary import describe, measure, show_results
+from graphconv.estimators.baselines import BASELINES
+from graphconv.graph import Graph
+from graphconv.io.files import check_replaceable, check_writable
+from graphconv.io.readers import LoadedGraph
+from graphconv.io.wording import did_you_mean
+from graphconv.models.settings import PAPER_ACCURACY, Settings, resolve_settings
+from graphconv.results.predictions import Predictions
+
+# What a GCN's training can do; all other models are baselines.
+_GCN_MODELS = ("gcn", "mlp")
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """Which model to train, and how."""
+
+    model: str = "gcn"
+    preset: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    runs: int = 1
+    kernels: str = "auto"
+    calibrate: bool = True
+    auto: bool = True
+
+    def check(self) -> None:
+        """Refuse what no data could make right."""
+        models = (*_GCN_MODELS, *(name for name in BASELINES if name not in _GCN_MODELS))
+        if self.model not in models:
+            hint = did_you_mean(self.model, models)
+            raise ValueError(
+                f"--model must be one of {', '.join(models)}, got {self.model!r}{hint}"
+            )
+        if self.runs < 1:
+            raise ValueError(f"--runs must be at least 1, got {self.runs}")
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"--seed must be from 0 to 2^32 - 1, got {self.seed}")
+        if self.kernels not in ("auto", "native", "reference"):
+            raise ValueError(f"--kernels must be auto, native or reference, got {self.kernels!r}")
+        if self.is_baseline:
+            if self.preset is not None:
+                raise ValueError(f"--preset is for gcn and mlp, got --model {self.model}")
+            return
+        preset = "robust" if self.preset in (None, "auto") else self.preset
+        try:
+            resolve_settings(preset, self.settings)
+        except ValueError as error:
+            # Settings are named as in Python: max_epochs. Here they are options.
+            name, _, rest = str(error).partition(" ")
+            raise ValueError(f"--{name.replace('_', '-')} {rest}") from None
+
+    def with_batches_of(self, settled: Settings, before: Settings) -> ModelRequest:
+        """The same with the batches of settings that were changed; the same if they were not."""
+        if settled == before:
+            return self
+        chosen = {"batch_size": settled.batch_size, "fanout": settled.fanout}
+        return replace(self, settings={**self.settings, **chosen})
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.model not in _GCN_MODELS
+
+    @property
+    def seeds(self) -> range:
+        return range(self.seed, self.seed + self.runs)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training whose data is loaded and whose output folder is known to be writable."""
+
+    loaded: LoadedGraph
+    graph: Graph
+    data: DataRequest
+    wanted: ModelRequest
+    folder: Path
+    screen: Screen
+    with_report: bool = False
+
+    @property
+    def training_path(self) -> Path:
+        """Where the state of an unfinished training lies."""
+        return self.folder.with_name(f"{self.folder.name}.training")
+
+    @property
+    def paper_accuracy(self) -> float | None:
+        is_comparable = self.wanted.model == "gcn" and self.data.split in (None, "public")
+        return PAPER_ACCURACY.get(self.graph.name) if is_comparable else None
+
+    def introduce(self) -> None:
+        """Say what is about to be done with what; not before all of it is known to be possible."""
+        for note in self.loaded.notes:
+            self.screen.remark(note)
+        for line in describe(self.graph):
+            self.screen.note(line)
+
+    def results(self, graph: Graph, each: Any, started: float) -> dict[str, Any]:
+        return {
+            "dataset": graph.name,
+            "model": self.wanted.model,
+            "seeds": list(self.wanted.seeds),
+            "seconds": time.perf_counter() - started,
+            **measure(graph, each, self.paper_accuracy),
+            "notes": [note for note in self.loaded.notes if note],
+            "output": str(self.folder),
+        }
+
+    def predictions(self, graph: Graph, shares: Any) -> Predictions:
+        separator = self.data.table_options.get("label_separator") or ";"
+        return Predictions(
+            graph, shares, graph.class_names, graph.is_multilabel, separator=separator
+        )
+
+    def tell(self, results: dict[str, Any], what: str) -> None:
+        show_results(results, self.screen)
+        self.screen.note(f"{what} written to {self.folder}")
+        self.screen.result(results)
+
+
+def load_job(
+    data: DataRequest,
+    wanted: ModelRequest,
+    output: Path | None,
+    screen: Screen,
+    with_report: bool = False,
+    loaded: LoadedGraph | None = None,
+) -> Job:
+    """Load the data, if it is not, split it, and find out whether the result can be written."""
+    if loaded is None:
+        loaded = load_data(data, screen)
+    graph, note = split_data(loaded.graph, data.split, wanted.seed)
+    folder = Path("runs") / graph.name.replace(":", "-") if output is None else output
+    check_replaceable(folder)
+    check_writable(folder)
+    loaded = replace(loaded, notes=(*loaded.notes, note))
+    return Job(loaded, graph, data, wanted, folder, screen, with_report)
+
+
+def resolve(wanted: ModelRequest, graph_name: str) -> tuple[str, dict[str, Any]]:
+    """The preset and the settings that differ from it."""
+    overrides = dict(wanted.settings)
+    if wanted.model == "mlp":
+        overrides.setdefault("propagation", "none")
+    preset = wanted.preset
+    if preset is None:
+        preset = "paper" if graph_name in PAPER_ACCURACY else "robust"
+    if preset == "paper" and graph_name == "nell":
+        preset = "paper-nell"
+    return preset, overrides
+
+
+def settle_batches_of(job: Job) -> tuple[Job, str]:
+    """The job with mini-batches, if the full batch would not fit, and what to tell about memory.
+
+    Decided before the training's identity is known: it must not be resumed with other batches.
+    """
+    from graphconv.engine.memory_estimate import settle_batches
+
+    preset, overrides = resolve(job.wanted, job.graph.name)
+    if preset == "auto":
+        return job, ""
+    settings = resolve_settings(preset, overrides)
+    settled, note = settle_batches(job.graph, settings, job.wanted.runs, auto=job.wanted.auto)
+    return replace(job, wanted=job.wanted.with_batches_of(settled, settings)), note
+
+
+def identity_of(job: Job) -> dict[str, Any]:
+    """What must be the same for an unfinished training to be continued."""
+    preset, overrides = resolve(job.wanted, job.graph.name)
+    return {
+        "version": graphconv.__version__,
+        "model": job.wanted.model,
+        "preset": preset,
+        "settings": overrides,
+        "seed": job.wanted.seed,
+        "runs": job.wanted.runs,
+        "kernels": job.wanted.kernels,
+        "calibrate": job.wanted.calibrate,
+        # Last: the first difference is the one that is told, and another seed splits otherwise.
+        "data": job.graph.fingerprint(),
+    }

@@ -1,0 +1,1 @@
+"""Methods with the contract of scikit-learn, and how they compare."""

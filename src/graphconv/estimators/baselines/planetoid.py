@@ -1,0 +1,238 @@
+"""Planetoid-T and Planetoid-I (Yang, Cohen and Salakhutdinov 2016).
+
+A network learns classes and, from random walks and from classes, contexts of nodes: first contexts
+alone, then both in turn. The weights that do best on validation nodes are kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch.nn import functional
+
+from graphconv.engine.adam import Adam
+from graphconv.engine.batches import make_batch
+from graphconv.estimators.baselines.planetoid_network import PlanetoidNetwork
+from graphconv.estimators.baselines.selection import BestOnValidation, labels_of
+from graphconv.estimators.baselines.transductive import (
+    FloatMatrix,
+    TransductiveClassifier,
+    check_same_width,
+    in_all_classes,
+    links_of,
+    with_known_classes,
+)
+from graphconv.estimators.baselines.walks import context_pairs, random_walks
+from graphconv.graph import Graph, IntArray
+from graphconv.graph.scaling import Scaling, fit_scaler
+from graphconv.kernels import select
+from graphconv.kernels.hashing import hash_key
+from graphconv.training.loop import single_torch_thread
+
+N_NOISE = 200  # nodes that all pairs of a step share as noise
+
+
+class PlanetoidTClassifier(TransductiveClassifier):
+    """Planetoid-T: every node has an embedding of its own, so only known nodes can be labelled.
+
+    Parameters
+    ----------
+    dimension : int
+        Width of the embedding.
+    walk_length : int
+        Steps of a walk.
+    window : int
+        How far apart on a walk two nodes are still each other's context.
+    n_starts : int
+        Walks that one graph step looks at.
+    n_negatives : int
+        Noise nodes for each context node.
+    n_graph_steps : int
+        Steps on graph contexts before classes are learned.
+    n_label_pairs : int
+        Pairs of training nodes of the same class that a graph step takes for contexts as well.
+    max_epochs : int
+        Steps on the classes, all training nodes at once, each with one on contexts in
+        `graph_share` of cases.
+    graph_share : float
+        How often, from 0 to 1, a step on classes is followed by one on contexts.
+    learning_rate : float
+        Of Adam, on contexts and on the way from features and embedding to the classes.
+    embedding_rate : float
+        Learning rate at which the classes change the embedding, by plain gradient descent.
+    dropout : float
+        On the embedding, where classes are read from it.
+    weight_decay : float
+        L2 penalty on the weights that lead from features to classes.
+    patience : int
+        Stop when validation has not improved for so many epochs, and keep the best weights. With
+        no validation nodes training goes on to the end.
+    scaling : {"auto", "row", "l2", "standard", "none"}
+    n_neighbors : int
+        Neighbours of a row in the graph that is built when there is no adjacency.
+    directed : bool
+        Accepted for the contract; walks follow an edge in both directions.
+    random_state : int or None
+        Seed of the weights, walks and noise.
+
+    Examples
+    --------
+    >>> from graphconv import load_dataset
+    >>> from graphconv.estimators.baselines import make_estimator
+    >>> karate = load_dataset("karate")
+    >>> make_estimator("planetoid-t", random_state=0, max_epochs=20).fit(karate).predict().shape
+    (34,)
+    """
+
+    _inductive = False
+
+    def __init__(
+        self,
+        *,
+        dimension: int = 50,
+        walk_length: int = 10,
+        window: int = 10,
+        n_starts: int = 200,
+        n_negatives: int = 5,
+        n_graph_steps: int = 200,
+        n_label_pairs: int = 20,
+        max_epochs: int = 300,
+        graph_share: float = 0.2,
+        learning_rate: float = 0.01,
+        embedding_rate: float = 0.1,
+        dropout: float = 0.5,
+        weight_decay: float = 5e-4,
+        patience: int = 100,
+        scaling: Scaling = "auto",
+        n_neighbors: int = 10,
+        directed: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.dimension = dimension
+        self.walk_length = walk_length
+        self.window = window
+        self.n_starts = n_starts
+        self.n_negatives = n_negatives
+        self.n_graph_steps = n_graph_steps
+        self.n_label_pairs = n_label_pairs
+        self.max_epochs = max_epochs
+        self.graph_share = graph_share
+        self.learning_rate = learning_rate
+        self.embedding_rate = embedding_rate
+        self.dropout = dropout
+        self.weight_decay = weight_decay
+        self.patience = patience
+        self.scaling = scaling
+        self.n_neighbors = n_neighbors
+        self.directed = directed
+        self.random_state = random_state
+
+    def _fit_graph(self, graph: Graph, seed: int) -> FloatMatrix:
+        self.scaler_ = fit_scaler(graph.features, self.scaling)
+        generator = torch.Generator().manual_seed(hash_key(seed) >> 1)
+        scaled = self._scaled(graph)
+        known, self.known_classes_ = with_known_classes(scaled)
+        with single_torch_thread():
+            self.network_ = PlanetoidNetwork(
+                known, self.dimension, self._inductive, self.dropout, generator
+            )
+            self._train(known, np.random.default_rng(seed))
+        self.network_.eval()
+        return self._probabilities(scaled)
+
+    def _scaled(self, graph: Graph) -> Graph:
+        return replace(graph, features=self.scaler_.transform(graph.features))
+
+    def _probabilities(self, scaled: Graph) -> FloatMatrix:
+        with torch.no_grad(), single_torch_thread():
+            logits = self.network_(make_batch(scaled, n_hops=0))
+            shares = logits.softmax(dim=1).numpy()
+        return in_all_classes(shares, self.known_classes_, len(self.classes_))
+
+    def _train(self, graph: Graph, rng: np.random.Generator) -> None:
+        network = self.network_
+        links = links_of(graph)
+        kernels = select("auto")
+        embedding = network.embedding_parameters()
+        on_contexts = Adam({**embedding, "context": network.context}, self.learning_rate, kernels)
+        penalty = {"feature_layer.weight": self.weight_decay}
+        on_classes = Adam(network.class_parameters(), self.learning_rate, kernels, penalty)
+
+        def step_on_contexts() -> None:
+            loss = self._context_loss(graph, links, rng)
+            on_contexts.step(torch.autograd.grad(loss, list(on_contexts.parameters.values())))
+
+        def step_on_classes(loss: torch.Tensor) -> None:
+            changed = [*on_classes.parameters.values(), *embedding.values()]
+            slopes = torch.autograd.grad(loss, changed)
+            n_own = len(on_classes.parameters)
+            on_classes.step(slopes[:n_own])
+            # Adam's steps have the same size however small the slope: it would fit the embeddings
+            # of the training nodes, and no others, to the classes at once. Plain descent does not.
+            with torch.no_grad():
+                for parameter, slope in zip(embedding.values(), slopes[n_own:], strict=True):
+                    parameter.sub_(slope, alpha=self.embedding_rate)
+
+        for _ in range(self.n_graph_steps):
+            step_on_contexts()
+        train, watched = (
+            make_batch(graph, nodes, n_hops=0)
+            for nodes in (graph.train_index, graph.validation_index)
+        )
+        targets = labels_of(graph.labels, graph.train_index)
+        best = BestOnValidation(
+            network, labels_of(graph.labels, graph.validation_index), self.patience
+        )
+        for _ in range(self.max_epochs):
+            network.train()
+            step_on_classes(functional.cross_entropy(network(train), targets))
+            if rng.random() < self.graph_share:
+                step_on_contexts()
+            network.eval()
+            if best.check(lambda: network(watched)):
+                break
+        best.restore()
+
+    def _context_loss(
+        self, graph: Graph, links: sp.csr_array, rng: np.random.Generator
+    ) -> torch.Tensor:
+        starts = rng.integers(graph.n_nodes, size=self.n_starts)
+        walks = random_walks(links, starts, self.walk_length, rng)
+        pairs = np.hstack([context_pairs(walks, self.window), self._label_pairs(graph, rng)])
+        noise = rng.integers(graph.n_nodes, size=N_NOISE)
+        return self.network_.context_loss(graph, pairs[0], pairs[1], noise, self.n_negatives)
+
+    def _label_pairs(self, graph: Graph, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+        train = graph.train_index
+        by_class = train[np.argsort(graph.labels[train], kind="stable")]
+        ends = np.cumsum(np.bincount(graph.labels[train], minlength=graph.n_classes))
+        nodes = rng.choice(train, size=self.n_label_pairs)
+        last = ends[graph.labels[nodes]]
+        first = np.concatenate(([0], ends))[graph.labels[nodes]]
+        return nodes, by_class[rng.integers(first, last)]
+
+
+class PlanetoidIClassifier(PlanetoidTClassifier):
+    """Planetoid-I: embeddings are computed from features, so other graphs can be labelled too.
+
+    Parameters are those of `PlanetoidTClassifier`.
+
+    Examples
+    --------
+    >>> from graphconv import load_dataset
+    >>> from graphconv.estimators.baselines import make_estimator
+    >>> cora = load_dataset("cora")
+    >>> fast = {"n_graph_steps": 5, "max_epochs": 5}
+    >>> make_estimator("planetoid-i", random_state=0, **fast).fit(cora).predict(cora).shape
+    (2708,)
+    """
+
+    _inductive = True
+
+    def _label_graph(self, graph: Graph) -> FloatMatrix:
+        check_same_width(self.graph_, graph)
+        return self._probabilities(self._scaled(graph))

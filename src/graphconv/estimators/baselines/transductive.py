@@ -1,0 +1,180 @@
+"""What the baselines share: arrays or a Graph enter `fit`, class probabilities of all nodes leave.
+
+A method says in `_fit_graph` how it labels the nodes of the training graph, and in `_label_graph`,
+where it can, how it labels another one. All else that the estimator contract asks for is here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from graphconv.estimators.inputs import (
+    array_of_names,
+    graph_to_fit,
+    graph_to_predict,
+    seeds_of,
+)
+from graphconv.graph import Graph, IntArray, symmetrise
+from graphconv.graph.scaling import FeatureScaler
+from graphconv.graph.splits import check_trainable
+
+FloatMatrix = npt.NDArray[np.floating[Any]]
+Self = TypeVar("Self", bound="TransductiveClassifier")
+
+
+class TransductiveClassifier(ClassifierMixin, BaseEstimator, ABC):
+    """A node classifier that labels the graph it is trained on, and perhaps others.
+
+    A subclass has the parameters n_neighbors, directed and random_state among its own.
+
+    Attributes
+    ----------
+    classes_ : array of class names
+    label_distributions_ : array of shape (n_nodes, n_classes)
+    transduction_ : array of shape (n_nodes,)
+        Label of every node of the training graph.
+    graph_ : Graph
+        What it was trained on.
+    """
+
+    n_neighbors: int
+    directed: bool
+    random_state: Any
+
+    def fit(self: Self, X: Any, y: Any = None, *, adjacency: Any = None) -> Self:
+        """Learn from the labelled nodes of a graph.
+
+        Parameters
+        ----------
+        X : Graph, array or sparse matrix of shape (n_nodes, n_features), or None
+            A Graph brings its own adjacency, labels and splits. None means featureless.
+        y : array of shape (n_nodes,), optional
+            Labels of any type; -1, None, NaN and empty strings mark unlabelled nodes.
+        adjacency : array or sparse matrix of shape (n_nodes, n_nodes), optional
+            Without one the graph joins every row of X to its nearest neighbours.
+        """
+        seed = seeds_of(self.random_state, 1)[0]
+        self.joins_neighbours_ = adjacency is None and not isinstance(X, Graph)
+        graph = graph_to_fit(self, X, y, adjacency)
+        if graph.is_multilabel:
+            raise ValueError(
+                f"{type(self).__name__} needs one label a node, got a matrix of several labels"
+            )
+        check_trainable(graph)
+        self.n_features_in_ = graph.n_features
+        self.graph_ = graph
+        self.classes_ = array_of_names(graph.class_names)
+        self.label_distributions_ = self._fit_graph(graph, seed)
+        self.transduction_ = self._labels_of(self.label_distributions_)
+        return self
+
+    def predict(self, X: Any = None, *, adjacency: Any = None) -> npt.NDArray[Any]:
+        """Label of each node.
+
+        Without arguments: of every node of the training graph. With a Graph, or features and an
+        adjacency: of every node of that graph, where the method can label another graph.
+        """
+        return self._labels_of(self.predict_proba(X, adjacency=adjacency))
+
+    def predict_proba(self, X: Any = None, *, adjacency: Any = None) -> FloatMatrix:
+        """Probability of each class for each node; arguments as for `predict`."""
+        check_is_fitted(self)
+        if X is None and adjacency is None:
+            return self.label_distributions_.copy()
+        graph, n_skipped = graph_to_predict(self, self.graph_, X, adjacency)
+        if graph is self.graph_ or graph.fingerprint() == self.graph_.fingerprint():
+            return self.label_distributions_.copy()
+        return self._label_graph(graph)[n_skipped:]
+
+    @abstractmethod
+    def _fit_graph(self, graph: Graph, seed: int) -> FloatMatrix:
+        """Learn, and return the class probabilities of all nodes, (n_nodes, n_classes)."""
+
+    def _label_graph(self, graph: Graph) -> FloatMatrix:
+        """Class probabilities of all nodes of another graph."""
+        raise ValueError(
+            f"{type(self).__name__} labels only the nodes it was trained with, got another graph"
+        )
+
+    def _labels_of(self, probabilities: FloatMatrix) -> npt.NDArray[Any]:
+        return cast(npt.NDArray[Any], self.classes_[probabilities.argmax(axis=1)])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def links_of(graph: Graph) -> sp.csr_array:
+    """The adjacency matrix made symmetric, without self-loops."""
+    links = symmetrise(graph.adjacency) if graph.directed else graph.adjacency.copy()
+    links.setdiag(0)
+    links.eliminate_zeros()
+    return sp.csr_array(links)
+
+
+def feature_matrix(graph: Graph, scaler: FeatureScaler) -> Any:
+    """Scaled features as a sparse or dense matrix; the identity where there are none."""
+    if graph.features is None:
+        return sp.eye_array(graph.n_nodes, dtype=np.float32, format="csr")
+    return scaler.transform(graph.features)
+
+
+def with_known_classes(graph: Graph) -> tuple[Graph, IntArray]:
+    """The graph with the classes that have a training node, and which of its classes those are.
+
+    A network that has no output for the others can't choose them, and is smaller: on NELL by half.
+    Other nodes of the classes that are left out lose their label, and their place in a split.
+
+    Examples
+    --------
+    >>> from graphconv import Graph
+    >>> from graphconv.estimators.baselines.transductive import with_known_classes
+    >>> path = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], labels=[2, 0, 1], train_index=[0, 2])
+    >>> known, classes = with_known_classes(path)
+    >>> known.labels, classes
+    (array([ 1, -1,  0]), array([1, 2]))
+    """
+    classes: IntArray = np.unique(graph.labels[graph.train_index])
+    if len(classes) == graph.n_classes:
+        return graph, classes
+    number = np.full(graph.n_classes + 1, -1)  # the last is that of unlabelled nodes, -1
+    number[classes] = np.arange(len(classes))
+    labels = number[graph.labels]
+    known = replace(
+        graph,
+        labels=labels,
+        class_names=tuple(graph.class_names[old] for old in classes),
+        validation_index=graph.validation_index[labels[graph.validation_index] >= 0],
+        test_index=graph.test_index[labels[graph.test_index] >= 0],
+    )
+    return known, classes
+
+
+def in_all_classes(shares: FloatMatrix, classes: IntArray, n_classes: int) -> FloatMatrix:
+    """Probabilities of some classes, (n_nodes, n_some), with zeros for the others."""
+    if len(classes) == n_classes:
+        return shares
+    of_all = np.zeros((len(shares), n_classes), dtype=shares.dtype)
+    of_all[:, classes] = shares
+    return of_all
+
+
+def check_same_width(known: Graph, given: Graph) -> None:
+    """Refuse a graph whose features cannot be those the model was trained with."""
+    if (known.features is None) != (given.features is None) or (
+        known.n_features != given.n_features
+    ):
+        had, has = (
+            "no features" if graph.features is None else f"{graph.n_features} features"
+            for graph in (known, given)
+        )
+        raise ValueError(f"the model was trained with {had}, the graph to predict has {has}")

@@ -1,0 +1,353 @@
+"""compare(): a graph enters, what GCNs and other methods make of it on the same splits leaves.
+
+Runs are written to a JSON-lines file as they finish, so that an interrupted comparison goes on
+from there. Methods run one after the other, which makes their times comparable.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphconv.commands.console import Screen, TrainingStoppedError
+from graphconv.commands.data_source import (
+    DataRequest,
+    check_options_are_used,
+    load_data,
+    split_data,
+)
+from graphconv.commands.summary import about_isolated
+from graphconv.estimators.baselines import BASELINES, make_estimator
+from graphconv.estimators.verdict import Comparison, rank_methods
+from graphconv.graph import Graph
+from graphconv.io.files import check_writable, json_text, replacing_file
+from graphconv.io.wording import count, did_you_mean
+
+if TYPE_CHECKING:
+    from graphconv.estimators.runs import Record, RunLog, Series
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a method is run.
+
+    Parameters
+    ----------
+    preset : str
+        Of a GCN; empty for a baseline, which runs with its own defaults.
+    rule : str
+        Propagation rule of a GCN, where it is not the preset's.
+    cost : float
+        A guess at how long it takes, a GCN being 1: for the time left.
+    """
+
+    preset: str = ""
+    rule: str = ""
+    cost: float = 1.0
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether it is tried unless the user says otherwise."""
+        return self.cost <= 20
+
+
+# From the simplest to the most involved: of equals, the one that stands first is recommended.
+METHODS: dict[str, Method] = {
+    "label-propagation": Method(cost=0.1),
+    "sgc": Method(cost=0.2),
+    "mlp": Method(),
+    "manifold": Method(),
+    "ica": Method(),
+    "gcn": Method("robust"),
+    "gcn-single-parameter": Method("robust", "single-parameter"),
+    "gcn-first-order-only": Method("robust", "first-order-only"),
+    "gcn-first-order": Method("robust", "first-order"),
+    "gcn-chebyshev": Method("robust", "chebyshev", cost=2),
+    "gcn-auto": Method("auto", cost=20),
+    "deepwalk": Method(cost=30),
+    "semi-embedding": Method(cost=30),
+    "planetoid-i": Method(cost=50),
+    "planetoid-t": Method(cost=50),
+}
+assert set(BASELINES) < set(METHODS)
+
+
+def choose_methods(names: Sequence[str] | None) -> tuple[str, ...]:
+    """Names of methods, the simplest first: those given, "all", or by default the fast ones."""
+    if not names:
+        return tuple(name for name, method in METHODS.items() if method.is_fast)
+    wanted = [part.strip() for name in names for part in name.split(",") if part.strip()]
+    if "all" in wanted:
+        return tuple(METHODS)
+    for name in wanted:
+        if name not in METHODS:
+            hint = did_you_mean(name, METHODS)
+            known = ", ".join(METHODS)
+            raise ValueError(f"methods must be among {known}, or all; got {name!r}{hint}")
+    return tuple(name for name in METHODS if name in wanted)
+
+
+def compare(
+    graph: Graph,
+    methods: Sequence[str] | None = None,
+    *,
+    n_splits: int = 10,
+    split: str = "fraction",
+    random_state: int = 0,
+    log_path: Path | None = None,
+    screen: Screen | None = None,
+) -> Comparison:
+    """Compare methods on repeated random splits of a graph's labelled nodes.
+
+    Parameters
+    ----------
+    graph : Graph
+        Its own split, if it has one, is not used.
+    methods : sequence of str, optional
+        Names from METHODS, or "all". Default: those that are fast.
+    n_splits : int
+        The same splits for every method.
+    split : str
+        "fraction" (60 % training, 20 % validation, 20 % test), "fraction:TRAIN,VALIDATION,TEST" or
+        "random" (20 a class, 500 validation, 1000 test).
+    random_state : int
+        Split k is drawn, and models on it started, with the seed random_state + k.
+    log_path : Path, optional
+        JSON-lines file of finished runs; what it holds already is not run again.
+    screen : Screen, optional
+        Where progress goes. Default: nowhere.
+
+    Examples
+    --------
+    >>> from graphconv import load_dataset
+    >>> from graphconv.estimators.compare import compare
+    >>> found = compare(load_dataset("karate"), ["gcn", "label-propagation"], n_splits=3)
+    >>> sorted(result.method for result in found.results)
+    ['gcn', 'label-propagation']
+    """
+    chosen = choose_methods(methods)
+    if n_splits < 1:
+        raise ValueError(f"splits must be at least 1, got {n_splits}")
+    if split.partition(":")[0] not in ("fraction", "random"):
+        raise ValueError(f"--split must be fraction, fraction:TRAIN,... or random, got {split!r}")
+    first = _check_split(split_data(graph, split, random_state)[0])
+    from graphconv.estimators.runs import RunLog
+
+    wanted = [_series(graph, name, split, random_state, n_splits) for name in chosen]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "runs.jsonl" if log_path is None else log_path
+        with RunLog(path) as log:
+            failed = _run(wanted, graph, log, screen or Screen(quiet=True))
+            return _conclude(graph, first, wanted, log, failed)
+
+
+def _check_split(graph: Graph) -> Graph:
+    if len(graph.test_index) == 0:
+        raise ValueError(
+            f"labelled nodes must be enough to set some aside for tests, got "
+            f"{int(graph.is_labelled.sum())}"
+        )
+    return graph
+
+
+def _series(graph: Graph, name: str, split: str, seed: int, n_splits: int) -> Series:
+    from graphconv.estimators.runs import Series
+
+    method = METHODS[name]
+    settings = {
+        "data": graph.fingerprint(),
+        "split": split,
+        "method": name,
+        "preset": method.preset,
+        "rule": method.rule,
+    }
+    seeds = tuple(range(seed, seed + n_splits))
+    return Series("compare", graph.name, name, run_on_splits, settings, seeds, cost=method.cost)
+
+
+def run_on_splits(series: Series, graph: Graph) -> list[Record]:
+    """Train a method on the split of each seed."""
+    from graphconv.estimators.scoring import run_record
+    from graphconv.training.fit import fit_gcn
+
+    method = METHODS[series.method]
+    overrides = {"propagation": method.rule} if method.rule else {}
+    records = []
+    for seed in series.seeds:
+        part, _ = split_data(graph, series.settings["split"], seed)
+        started = perf_counter()
+        epochs: int | None
+        if method.preset:
+            fitted = fit_gcn(part, preset=method.preset, overrides=overrides, seeds=[seed])
+            shares, epochs = fitted.probabilities().mean(axis=1), fitted.n_epochs
+        else:
+            estimator = make_estimator(series.method, random_state=seed).fit(part)
+            shares, epochs = estimator.predict_proba(), getattr(estimator, "n_iter_", None)
+        records.append(run_record(part, shares, seed, epochs, perf_counter() - started))
+    return records
+
+
+def _run(wanted: list[Series], graph: Graph, log: RunLog, screen: Screen) -> dict[str, str]:
+    """Do all runs that are not in the log; for each method that failed, why."""
+    from graphconv.estimators.runs import record_of
+    from graphconv.paper.progress import RunProgress
+
+    # Split by split: whenever it is interrupted, methods have the same splits, or nearly so.
+    pieces = [piece for series in wanted for piece in series.chunks(log.missing(series))]
+    pieces.sort(key=lambda piece: piece.seeds)
+    n_known = sum(len(series.seeds) for series in wanted) - len(pieces)
+    if n_known:
+        screen.remark(f"{n_known} runs are in {log.path} already")
+    failed: dict[str, str] = {}
+    progress = RunProgress(screen)
+    if pieces:
+        _load_libraries([piece.method for piece in pieces])
+    progress.start(pieces)
+    try:
+        for piece in pieces:
+            if piece.method not in failed:
+                try:
+                    with warnings.catch_warnings():
+                        # Such as classes that no training node has: the same for all methods.
+                        warnings.simplefilter("ignore")
+                        records = piece.task(piece, graph)
+                    log.append(record_of(piece, record) for record in records)
+                except Exception as error:
+                    # Whatever is wrong with a method on this data must not cost the others' runs.
+                    failed[piece.method] = f"{error or type(error).__name__}"
+                    progress.note(f"{piece.method} can't be used here: {failed[piece.method]}")
+            progress.advance(piece)
+    finally:
+        progress.finish()
+    return failed
+
+
+def _load_libraries(methods: Sequence[str]) -> None:
+    """Have all imports done before any time is taken: they would be charged to the first runs."""
+    from graphconv.io.datasets import load_dataset
+    from graphconv.training.fit import fit_gcn
+
+    fit_gcn(load_dataset("karate"), overrides={"max_epochs": 2})
+    for name in dict.fromkeys(methods):
+        if name in BASELINES:
+            make_estimator(name)
+
+
+def _conclude(
+    graph: Graph, first: Graph, wanted: list[Series], log: RunLog, failed: dict[str, str]
+) -> Comparison:
+    runs = {
+        series.method: [run for run in log.records(series) if run["seed"] in series.seeds]
+        for series in wanted
+        if series.method not in failed
+    }
+    if not runs:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
+        raise ValueError(f"at least one method must work on this data, but none does: {reasons}")
+    n_train, n_validation, n_test = (
+        len(index) for index in (first.train_index, first.validation_index, first.test_index)
+    )
+    results = rank_methods(
+        {name: np.array([run["test_accuracy"] for run in own]) for name, own in runs.items()},
+        {name: float(np.mean([run["seconds"] for run in own])) for name, own in runs.items()},
+        # Validation nodes decide when to stop, so they are learned from as well.
+        n_test / (n_train + n_validation),
+    )
+    return Comparison(
+        dataset=graph.name,
+        n_splits=len(wanted[0].seeds),
+        n_train=n_train,
+        n_validation=n_validation,
+        n_test=n_test,
+        results=results,
+        simplest=tuple(series.method for series in wanted),
+        failed=failed,
+    )
+
+
+def run_comparison(
+    data: DataRequest,
+    methods: Sequence[str] | None,
+    n_splits: int,
+    seed: int,
+    output: Path | None,
+    screen: Screen,
+) -> None:
+    """Compare methods on somebody's data; print the table, write figures and plot to a folder."""
+    chosen = choose_methods(methods)
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"--seed must be from 0 to 2^32 - 1, got {seed}")
+    check_options_are_used(data)
+    with _saying_how_to_go_on():
+        loaded = load_data(replace(data, split=None), screen)
+    name = loaded.graph.name.replace(":", "-")
+    folder = Path("runs") / f"compare-{name}" if output is None else output
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--output must be a folder, got the file {folder}")
+    check_writable(folder)
+    for note in (*loaded.notes, about_isolated(loaded.graph)):
+        screen.remark(note)
+    log_path = folder / "runs.jsonl"
+    with _saying_how_to_go_on(log_path):
+        found = compare(
+            loaded.graph,
+            chosen,
+            n_splits=n_splits,
+            split=data.split or "fraction",
+            random_state=seed,
+            log_path=log_path,
+            screen=screen,
+        )
+        results: dict[str, Any] = {**found.to_json(), "output": str(folder)}
+        _write(found, results, folder)
+    _tell(found, screen)
+    screen.note(f"compare.png, compare.svg, compare.json and runs.jsonl written to {folder}")
+    screen.result(results)
+
+
+@contextmanager
+def _saying_how_to_go_on(log_path: Path | None = None) -> Iterator[None]:
+    """On Ctrl-C, say which runs are kept and what goes on from them."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        n_kept = 0
+        if log_path is not None and log_path.exists():
+            n_kept = log_path.read_bytes().count(b"\n")
+        if not n_kept:
+            raise TrainingStoppedError(
+                "no run had finished, so none is kept; the same command starts anew"
+            ) from None
+        raise TrainingStoppedError(
+            f"{count(n_kept, 'run')} kept; the same command goes on from {log_path}"
+        ) from None
+
+
+def _write(found: Comparison, results: dict[str, Any], folder: Path) -> None:
+    from graphconv.report.comparison import draw_comparison
+    from graphconv.report.figures import save_figure
+
+    with replacing_file(folder / "compare.json") as new:
+        new.write_text(json_text(results, indent=1), encoding="utf-8")
+    save_figure(draw_comparison(found), folder / "compare")
+
+
+def _tell(found: Comparison, screen: Screen) -> None:
+    columns, rows = found.table()
+    sizes = f"{found.n_train} training, {found.n_validation} validation, {found.n_test} test nodes"
+    title = f"{found.dataset}: {found.n_splits} random splits of {sizes}"
+    screen.table(title, columns, rows)
+    if not screen.as_json:
+        print(f"\n{found.recommendation}", flush=True)
+    for name, reason in found.failed.items():
+        screen.remark(f"{name} failed: {reason}")
+    screen.remark(found.caution)
+    screen.remark("intervals are of paired differences, Nadeau and Bengio's corrected t")

@@ -1,0 +1,324 @@
+"""GCNClassifier: the scikit-learn face of the model.
+
+Arrays or a Graph enter `fit`, labels and probabilities of every node leave. The estimator is also
+the fitted model that is saved, loaded and used by the command line.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from graphconv.estimators.inputs import (
+    array_of_names,
+    graph_to_fit,
+    graph_to_predict,
+    seeds_of,
+)
+from graphconv.graph import Graph
+from graphconv.graph.scaling import Scaling
+from graphconv.models.gcn import Activation
+from graphconv.models.propagation import Rule
+from graphconv.models.settings import Settings
+from graphconv.results.explain import explain
+from graphconv.results.explanation import Explanation
+from graphconv.results.suggest import Suggestion, suggest
+from graphconv.training.fit import Watch, fit_gcn
+from graphconv.training.fitted import FittedGCN, FloatMatrix
+
+
+# scikit-learn's wrapping of transform's output would make its X obligatory. It takes the keyword in
+# an __init_subclass__ that mypy, for which the base classes are Any, can't see.
+class GCNClassifier(  # type: ignore[call-arg]
+    ClassifierMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
+):
+    """Semi-supervised node classifier: a graph convolutional network.
+
+    Every hyper-parameter that is None takes the value of the preset; see `graphconv.Settings` for
+    what each one means.
+
+    Parameters
+    ----------
+    preset : {"robust", "paper", "auto"}
+        "robust" serves on unknown data, "paper" is the recipe of Kipf and Welling, "auto" tries a
+        handful of settings and keeps what does best on held-out labels.
+    hidden : int or sequence of int, optional
+    propagation : str, optional
+    self_loop_weight : float or "learn", optional
+    chebyshev_order : int, optional
+    lambda_max : float or "true", optional
+    dropout : float or sequence of float, optional
+    activation : str, optional
+    residual : bool, optional
+    bias : bool, optional
+    scaling : str, optional
+    learning_rate : float, optional
+    weight_decay : float, optional
+    weight_decay_layers : "first" or "all", optional
+    max_epochs : int, optional
+    early_stopping : "best", "window" or "none", optional
+    patience : int, optional
+    class_weight : "balanced" or dict, optional
+    batch_size : int, optional
+    fanout : "all", int or sequence of int, optional
+    ensemble : int
+        How many models, differing in their seed, to train at once; their probabilities are
+        averaged.
+    validation_fraction : float
+        Share of the labelled nodes that decides when to stop, where the data brings no validation
+        nodes of its own. Every class keeps at least one training node. If it comes to fewer than
+        20 nodes, all labels are used for training, which then lasts 200 epochs.
+    calibrate : bool
+        Whether to fit a temperature and a share of doubt to the validation nodes, where there are
+        any, so that of the labels given with 80 % about 80 % are right. It changes no label.
+    n_neighbors : int
+        Neighbours of a row in the graph that is built when there is no adjacency.
+    directed : bool
+        Whether `adjacency` keeps its directions; else it is made symmetric.
+    kernels : {"auto", "native", "reference"}
+        Which sparse products to use.
+    random_state : int or None
+        Seed of the weights, of dropout and of the held-out labels. Equal seeds give equal results.
+
+    Attributes
+    ----------
+    classes_ : array of class names
+    transduction_ : array of shape (n_nodes,)
+        Label of every node of the training graph.
+    label_distributions_ : array of shape (n_nodes, n_classes)
+    n_epochs_ : int
+        Epochs run, by the longest-running member of the ensemble.
+    history_ : dict of lists
+        Loss and accuracy of each epoch on training and validation nodes.
+    settings_ : Settings
+        What the preset and the parameters came to.
+    choice_ : str
+        With preset="auto", what was chosen and why.
+    self_loop_weight_ : float
+        lambda, learned or given.
+    calibration_ : Calibration
+        Temperature and doubt; 1 and 0 where nothing was calibrated.
+
+    Examples
+    --------
+    Three lines, from a graph to labels:
+
+    >>> from graphconv import GCNClassifier, load_dataset
+    >>> karate = load_dataset("karate")
+    >>> clf = GCNClassifier(random_state=0).fit(karate)
+    >>> clf.predict().shape
+    (34,)
+
+    From arrays; -1 marks the nodes to label:
+
+    >>> import numpy as np
+    >>> X = np.array([[0.0], [0.1], [1.0], [1.1]])
+    >>> y = np.array([0, -1, 1, -1])
+    >>> edges = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
+    >>> GCNClassifier(random_state=0).fit(X, y, adjacency=edges).transduction_
+    array([0, 0, 1, 1])
+    """
+
+    def __init__(
+        self,
+        preset: Literal["robust", "paper", "auto"] = "robust",
+        *,
+        hidden: Any = None,
+        propagation: Rule | None = None,
+        self_loop_weight: float | Literal["learn"] | None = None,
+        chebyshev_order: int | None = None,
+        lambda_max: float | Literal["true"] | None = None,
+        dropout: Any = None,
+        activation: Activation | None = None,
+        residual: bool | None = None,
+        bias: bool | None = None,
+        scaling: Scaling | None = None,
+        learning_rate: float | None = None,
+        weight_decay: float | None = None,
+        weight_decay_layers: Literal["first", "all"] | None = None,
+        max_epochs: int | None = None,
+        early_stopping: Literal["best", "window", "none"] | None = None,
+        patience: int | None = None,
+        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
+        batch_size: int | None = None,
+        fanout: Any = None,
+        ensemble: int = 1,
+        validation_fraction: float = 0.2,
+        calibrate: bool = True,
+        n_neighbors: int = 10,
+        directed: bool = False,
+        kernels: Literal["auto", "native", "reference"] = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.preset = preset
+        self.hidden = hidden
+        self.propagation = propagation
+        self.self_loop_weight = self_loop_weight
+        self.chebyshev_order = chebyshev_order
+        self.lambda_max = lambda_max
+        self.dropout = dropout
+        self.activation = activation
+        self.residual = residual
+        self.bias = bias
+        self.scaling = scaling
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.weight_decay_layers = weight_decay_layers
+        self.max_epochs = max_epochs
+        self.early_stopping = early_stopping
+        self.patience = patience
+        self.class_weight = class_weight
+        self.batch_size = batch_size
+        self.fanout = fanout
+        self.ensemble = ensemble
+        self.validation_fraction = validation_fraction
+        self.calibrate = calibrate
+        self.n_neighbors = n_neighbors
+        self.directed = directed
+        self.kernels = kernels
+        self.random_state = random_state
+
+    def fit(
+        self, X: Any, y: Any = None, *, adjacency: Any = None, watch: Watch | None = None
+    ) -> GCNClassifier:
+        """Learn from the labelled nodes of a graph.
+
+        Parameters
+        ----------
+        X : Graph, array or sparse matrix of shape (n_nodes, n_features), or None
+            A Graph brings its own adjacency, labels and splits. None means featureless.
+        y : array of shape (n_nodes,) or (n_nodes, n_classes), optional
+            Labels of any type; -1, None, NaN and empty strings mark unlabelled nodes. A 0/1 matrix
+            gives several labels a node; its unlabelled rows are -1.
+        adjacency : array or sparse matrix of shape (n_nodes, n_nodes), optional
+            Without one the graph joins every row of X to its nearest neighbours.
+        watch : Watch, optional
+            Who looks on: progress and checkpoints.
+        """
+        seeds = seeds_of(self.random_state, self.ensemble)
+        self.joins_neighbours_ = adjacency is None and not isinstance(X, Graph)
+        graph = graph_to_fit(self, X, y, adjacency)
+        self.n_features_in_ = graph.n_features
+        fitted = fit_gcn(
+            graph,
+            preset=self.preset,
+            overrides=self._overrides(),
+            seeds=seeds,
+            validation_fraction=self.validation_fraction,
+            calibrate=self.calibrate,
+            kernels=self.kernels,
+            watch=watch,
+        )
+        self._set_fitted(fitted)
+        return self
+
+    def _set_fitted(self, fitted: FittedGCN) -> None:
+        self.fitted_ = fitted
+        self.settings_ = fitted.settings
+        self.choice_ = fitted.choice
+        self.n_epochs_ = fitted.n_epochs
+        self.history_ = fitted.history
+        self.self_loop_weight_ = fitted.self_loop_weight
+        self.calibration_ = fitted.calibration
+        self.classes_ = array_of_names(fitted.graph.class_names)
+        self.label_distributions_ = fitted.ensemble_probabilities()
+        self.transduction_ = self._labels_of(self.label_distributions_)
+
+    def predict(self, X: Any = None, *, adjacency: Any = None) -> npt.NDArray[Any]:
+        """Label of each node; for several labels a node, a 0/1 matrix.
+
+        Without arguments: of every node of the training graph. With a Graph, or features and an
+        adjacency: of every node of that graph, which may be larger or another one. Where fit built
+        the graph itself, rows of X are attached to their nearest training rows.
+        """
+        return self._labels_of(self.predict_proba(X, adjacency=adjacency))
+
+    def _labels_of(self, probabilities: FloatMatrix) -> npt.NDArray[Any]:
+        if self.fitted_.graph.is_multilabel:
+            return (probabilities > 0.5).astype(np.int64)
+        return cast(npt.NDArray[Any], self.classes_[probabilities.argmax(axis=1)])
+
+    def predict_proba(self, X: Any = None, *, adjacency: Any = None) -> FloatMatrix:
+        """Probability of each class for each node; arguments as for `predict`."""
+        check_is_fitted(self)
+        if X is None and adjacency is None:
+            return self.label_distributions_.copy()
+        graph, n_skipped = graph_to_predict(self, self.fitted_.graph, X, adjacency)
+        return self.fitted_.ensemble_probabilities(graph)[n_skipped:]
+
+    def transform(self, X: Any = None, *, adjacency: Any = None) -> FloatMatrix:
+        """Hidden activations that enter the last layer; those of an ensemble side by side."""
+        check_is_fitted(self)
+        graph, n_skipped = graph_to_predict(self, self.fitted_.graph, X, adjacency)
+        return self.fitted_.embedding(graph)[n_skipped:]
+
+    def explain(self, node: Any, graph: Graph | None = None, label: Any = None) -> Explanation:
+        """Why a node has its label: what each edge, neighbour and feature contributes, exactly.
+
+        Parameters
+        ----------
+        node : hashable
+            Id of a node; its row where fit was given arrays.
+        graph : Graph, optional
+            Where the node is. Default: the graph of the training.
+        label : hashable, optional
+            The class to explain. Default: the likeliest one.
+
+        Examples
+        --------
+        >>> from graphconv import GCNClassifier, load_dataset
+        >>> clf = GCNClassifier(random_state=0).fit(load_dataset("karate"))
+        >>> why = clf.explain(11)
+        >>> why.label == clf.predict()[11]
+        True
+        >>> why.edges[0].item
+        (11, 0)
+        """
+        check_is_fitted(self)
+        return explain(self.fitted_, node, graph, label)
+
+    def suggest(self, n: int = 20, graph: Graph | None = None) -> tuple[Suggestion, ...]:
+        """The nodes whose labels would teach the model most, the best first.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        graph : Graph, optional
+            Where to choose from. Default: the graph of the training.
+
+        Examples
+        --------
+        >>> from graphconv import GCNClassifier, load_dataset
+        >>> clf = GCNClassifier("paper", random_state=0).fit(load_dataset("cora"))
+        >>> len({suggestion.node for suggestion in clf.suggest(3)})
+        3
+        """
+        check_is_fitted(self)
+        return suggest(self.fitted_, n, graph)
+
+    @property
+    def _n_features_out(self) -> int:
+        width = (self.settings_.hidden or (0,))[-1]
+        return width * len(self.fitted_.model.seeds)
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[Any]:
+        """Names of the columns that `transform` returns."""
+        check_is_fitted(self)
+        return np.array([f"gcn{i}" for i in range(self._n_features_out)], dtype=object)
+
+    def _overrides(self) -> dict[str, Any]:
+        names = Settings.__dataclass_fields__
+        given = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags

@@ -1,0 +1,191 @@
+"""Repeated runs: what is to be run enters, one line a run in a JSON-lines file leaves.
+
+A line is on disk before the next run is taken up, so an interruption costs only what was under way:
+the same command then goes on from there. A line carries a fingerprint of all that decides its
+figures, so that runs of other settings in the same file are never mixed in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from graphconv import __version__
+from graphconv.graph import Graph
+from graphconv.io.files import json_text
+
+Record = dict[str, Any]
+# A module-level function, since it is sent to other processes by its name.
+Task = Callable[["Series", Graph], list[Record]]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Runs that differ in their seed only.
+
+    Parameters
+    ----------
+    experiment, dataset, method : str
+    task : callable
+        Gets the series and the data set's graph, returns a record a seed: `seed`,
+        `test_accuracy`, `validation_accuracy`, `epochs` and `seconds` of each.
+    settings : dict
+        All that decides the figures besides data set and seed; plain values.
+    seeds : tuple of int
+    chunk : int
+        How many seeds to hand to the task at once: some tasks train several side by side.
+    cost : float
+        A guess at the seconds of one run, for the time that is left.
+    is_alone : bool
+        Run with nothing beside it and with all threads, to measure time.
+    """
+
+    experiment: str
+    dataset: str
+    method: str
+    task: Task
+    settings: dict[str, Any]
+    seeds: tuple[int, ...]
+    chunk: int = 1
+    cost: float = 1.0
+    is_alone: bool = False
+
+    @property
+    def fingerprint(self) -> str:
+        """Same for the same work, whichever table asks for it."""
+        what = [self.task.__qualname__, self.dataset, self.settings]
+        text = json.dumps(json.loads(json_text(what)), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def name(self) -> str:
+        return f"{self.experiment}, {self.dataset}, {self.method}"
+
+    def chunks(self, seeds: Sequence[int]) -> list[Series]:
+        """The series cut into pieces of `chunk` seeds, of the seeds given."""
+        starts = range(0, len(seeds), self.chunk)
+        return [replace(self, seeds=tuple(seeds[at : at + self.chunk])) for at in starts]
+
+
+class RunLog:
+    """The JSON-lines file of finished runs, held by one process at a time.
+
+    Parameters
+    ----------
+    path : Path
+        Made if it is not there. A last line that was torn by a crash is cut off.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from graphconv.estimators.runs import RunLog
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "runs.jsonl"
+    ...     with RunLog(path) as log:
+    ...         log.append([{"fingerprint": "f", "seed": 3, "test_accuracy": 0.8}])
+    ...     with RunLog(path) as log:
+    ...         log.seeds("f")
+    {3}
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._by_fingerprint: dict[str, dict[int, Record]] = {}
+        self._file = path.open("a+b")
+        try:
+            _lock(self._file.fileno(), path)
+            self._load()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> RunLog:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def _load(self) -> None:
+        self._file.seek(0)
+        content = self._file.read()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            self._file.truncate(whole)
+        for number, line in enumerate(content[:whole].splitlines(), start=1):
+            self._keep(self._parsed(line, number))
+
+    def _parsed(self, line: bytes, number: int) -> Record:
+        try:
+            record: Record = json.loads(line)
+            int(record["seed"]), str(record["fingerprint"])
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(
+                f"{self.path}, line {number}: must be a run as JSON, got {line[:60]!r}; "
+                "remove the line to have the run repeated"
+            ) from None
+        return record
+
+    def _keep(self, record: Record) -> None:
+        self._by_fingerprint.setdefault(record["fingerprint"], {})[int(record["seed"])] = record
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Put finished runs on disk, before returning."""
+        records = list(records)
+        self._file.write("".join(json_text(record) + "\n" for record in records).encode())
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        for record in records:
+            self._keep(record)
+
+    def seeds(self, fingerprint: str) -> set[int]:
+        """Seeds that have been run."""
+        return set(self._by_fingerprint.get(fingerprint, {}))
+
+    def records(self, series: Series) -> list[Record]:
+        """All finished runs of a series, by seed; may be more than the series asks for."""
+        return [run for _, run in sorted(self._by_fingerprint.get(series.fingerprint, {}).items())]
+
+    def missing(self, series: Series) -> list[int]:
+        done = self.seeds(series.fingerprint)
+        return [seed for seed in series.seeds if seed not in done]
+
+
+def record_of(series: Series, run: Record) -> Record:
+    """A line of the log: what was run, and what came out."""
+    return {
+        "experiment": series.experiment,
+        "dataset": series.dataset,
+        "method": series.method,
+        **run,
+        "fingerprint": series.fingerprint,
+        "version": __version__,
+    }
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ValueError(
+            f"{path.parent} must be used by one graphconv command at a time, "
+            "but another is running: wait for it, or give another --output"
+        ) from None
+    except OSError:  # a file system without locks
+        return

@@ -1,0 +1,1 @@
+"""Files, frames and databases become a `Graph`; files are written whole or not at all."""

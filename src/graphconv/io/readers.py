@@ -1,0 +1,289 @@
+"""Readers: table files, data frames, networkx graphs and PyG data become a `Graph`.
+
+Files or objects enter, a `LoadedGraph` leaves; `graph_files` reads files that hold a whole graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphconv.graph import Duplicates, SelfLoops
+from graphconv.io.pyg import from_pyg
+from graphconv.io.table_encoding import MissingValue, TableEncoding
+from graphconv.io.table_files import Table, read_table, table_of_frame
+from graphconv.io.table_graph import LoadedGraph, TableOptions, build_graph
+from graphconv.io.wording import shown
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import pandas as pd
+
+__all__ = ["LoadedGraph", "from_frames", "from_networkx", "from_pyg", "read_tables"]
+
+
+def read_tables(
+    edges: str | Path,
+    nodes: str | Path | None = None,
+    *,
+    source: str = "source",
+    target: str = "target",
+    weight: str | None = None,
+    relation: str | None = None,
+    id: str = "id",
+    label: str = "label",
+    split: str | None = None,
+    categorical: Sequence[str] = (),
+    text: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    label_separator: str | None = None,
+    directed: bool = False,
+    duplicates: Duplicates | None = None,
+    self_loops: SelfLoops = "keep",
+    closed_ids: bool = False,
+    missing_value: MissingValue = "refuse",
+    require_label: bool = True,
+    encoding: TableEncoding | None = None,
+    name: str | None = None,
+) -> LoadedGraph:
+    r"""Read a graph from a file of edges and, perhaps, a file of nodes.
+
+    Files are CSV, TSV or Parquet, by their suffix. Ids are text without surrounding blanks,
+    whatever the file: "007" stays "007", the number 7 of a Parquet file is "7".
+
+    Parameters
+    ----------
+    edges, nodes : paths
+        Nodes that only the edges name come after those of the table, with zero features and no
+        label.
+    source, target : str
+        The columns of the edge file with the two ends of an edge.
+    weight, relation : str, optional
+        Its columns of weights (finite, not negative) and of relations. None: the column called
+        "weight" or "relation", if there is one; "": none. Relations make the file a list of
+        triples (head, relation, tail), and the graph the paper's bipartite one.
+    id, label : str
+        The columns of the node file with the ids and the classes. A class that is missing, or -1,
+        is one to predict.
+    split : str, optional
+        Its column that says train, validation or test, or nothing. None: the column called
+        "split", if there is one; "": none.
+    categorical, text, ignore : sequences of str
+        Columns that become one-hot and TF-IDF features, and those to leave out. All others must
+        hold numbers. No column left means a featureless graph.
+    label_separator : str, optional
+        Separates the classes of a node that has several. The labels are then an indicator matrix.
+    directed, duplicates, self_loops
+        As in `adjacency_from_edges`.
+    closed_ids : bool
+        Refuse an edge to a node that is not in the node file.
+    missing_value : {"refuse", "mean", "zero"}
+        What stands for an empty cell among numbers: nothing may, the mean of the column, or 0.
+        Nodes that are read later with the same `encoding` get the same numbers.
+    require_label : bool
+        Refuse a node file without a column of labels.
+    encoding : TableEncoding, optional
+        Make the features as they were made before; `categorical` and `text` are not used then.
+    name : str, optional
+        Default: the name of the edge file.
+
+    Returns
+    -------
+    LoadedGraph
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from graphconv.io.readers import read_tables
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "edges.csv").write_text("source,target\nann,bob\nbob,cy\n")
+    >>> _ = (folder / "nodes.csv").write_text("id,label,age\nann,red,31\nbob,,47\ncy,blue,25\n")
+    >>> loaded = read_tables(folder / "edges.csv", folder / "nodes.csv")
+    >>> loaded.graph
+    Graph('edges': 3 nodes, 2 edges, 1 features, 2 classes, 2 labelled)
+    >>> loaded.notes
+    ('2 directed edges were made undirected (--directed keeps directions)',)
+    """
+    options = TableOptions(
+        source=source,
+        target=target,
+        weight=weight,
+        relation=relation,
+        id=id,
+        label=label,
+        split=split,
+        categorical=categorical,
+        text=text,
+        ignore=ignore,
+        label_separator=label_separator,
+        directed=directed,
+        duplicates=duplicates,
+        self_loops=self_loops,
+        closed_ids=closed_ids,
+        missing_value=missing_value,
+        require_label=require_label,
+        encoding=encoding,
+        name=name if name is not None else Path(edges).name.split(".")[0],
+    )
+    edge_table = read_table(edges, options.edge_text_columns)
+    node_table = None if nodes is None else read_table(nodes, options.node_text_columns)
+    return build_graph(edge_table, node_table, options)
+
+
+def from_frames(
+    edges: pd.DataFrame, nodes: pd.DataFrame | None = None, **options: Any
+) -> LoadedGraph:
+    """Make a graph of data frames.
+
+    Parameters
+    ----------
+    edges, nodes : DataFrame
+        As the files of `read_tables`, but ids and labels keep their types. The index of `nodes`
+        may carry the ids.
+    **options
+        Those of `read_tables`.
+
+    Returns
+    -------
+    LoadedGraph
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from graphconv.io.readers import from_frames
+    >>> edges = pd.DataFrame({"source": [1, 2], "target": [2, 3]})
+    >>> nodes = pd.DataFrame({"id": [1, 2, 3], "label": ["a", None, "b"]})
+    >>> from_frames(edges, nodes).graph
+    Graph('graph': 3 nodes, 2 edges, no features, 2 classes, 2 labelled)
+    """
+    settings = TableOptions(**options)
+    node_table = None if nodes is None else table_of_frame(nodes, "nodes", id_column=settings.id)
+    return build_graph(table_of_frame(edges, "edges"), node_table, settings)
+
+
+def from_networkx(
+    graph: nx.Graph[Any],
+    *,
+    label: str = "label",
+    features: str | Sequence[str] | None = None,
+    weight: str | None = "weight",
+    **options: Any,
+) -> LoadedGraph:
+    """Make a graph of a networkx one.
+
+    Parameters
+    ----------
+    graph : networkx.Graph
+        Also directed and with several edges between two nodes, which are duplicates.
+    label : str
+        The node attribute with the class. Nodes without it are those to predict.
+    features : str or sequence of str, optional
+        The node attributes that are numbers, or sequences of numbers, to take as features.
+        None: only those that `categorical` and `text` name.
+    weight : str, optional
+        The edge attribute with the weight; an edge without it weighs 1.
+    **options
+        Those of `read_tables` that are not about columns of edges: `split`, `categorical`,
+        `text`, `label_separator`, `directed`, `duplicates`, `self_loops`, `encoding`, `name`.
+
+    Returns
+    -------
+    LoadedGraph
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> from graphconv.io.readers import from_networkx
+    >>> from_networkx(nx.karate_club_graph(), label="club").graph
+    Graph('graph': 34 nodes, 78 edges, no features, 2 classes, 34 labelled)
+    """
+    settings = TableOptions(label=label, **{"require_label": label != "label", **options})
+    names = [features] if isinstance(features, str) else list(features or ())
+    split = settings.split if settings.split is not None else "split"
+    wanted = {label, split, *names, *settings.categorical, *settings.text}
+    if settings.encoding is not None:
+        wanted.update(settings.encoding.columns)
+    attributes = {key for _, data in graph.nodes(data=True) for key in data}
+    settings = replace(settings, ignore=sorted(attributes - wanted, key=str))
+    return build_networkx(graph, settings, weight=weight, name="graph", vectors=names)
+
+
+def build_networkx(
+    graph: nx.Graph[Any],
+    options: TableOptions,
+    *,
+    weight: str | None,
+    name: str,
+    vectors: Sequence[str] = (),
+) -> LoadedGraph:
+    """Make a graph of a networkx one; node attributes are columns, as in `build_graph`."""
+    import pandas as pd
+
+    is_undirected = not graph.is_directed()
+    if is_undirected and options.directed:
+        # Both directions of every edge, as a directed graph lists them.
+        graph = graph.to_directed(as_view=True)
+    ids = list(graph.nodes)
+    columns: dict[str, Any] = {_ID: _objects(ids)}
+    attributes = dict.fromkeys(key for _, data in graph.nodes(data=True) for key in data)
+    for key in attributes:
+        cells = [data.get(key) for _, data in graph.nodes(data=True)]
+        if key in vectors and any(_is_vector(cell) for cell in cells):
+            columns |= _vector_columns(str(key), cells, ids, name)
+        else:
+            columns[str(key)] = pd.Series(cells) if cells else []
+    edges = list(graph.edges(data=True))
+    ends: dict[str, Any] = {
+        "source": _objects([source for source, _, _ in edges]),
+        "target": _objects([target for _, target, _ in edges]),
+    }
+    if weight is not None and any(weight in data for _, _, data in edges):
+        ends["weight"] = [data.get(weight, 1) for _, _, data in edges]
+    elif edges and weight not in (None, "weight"):
+        raise ValueError(f"{name} has no edge with the attribute {weight!r}")
+
+    def edge_at(row: int) -> str:
+        return f"{name}, edge {shown(edges[row][0])} to {shown(edges[row][1])}"
+
+    return build_graph(
+        Table(pd.DataFrame(ends), name, edge_at),
+        Table(pd.DataFrame(columns), name, lambda row: f"{name}, node {shown(ids[row])}"),
+        replace(options, id=_ID, source="source", target="target", weight=None, relation=""),
+        is_undirected=is_undirected,
+    )
+
+
+# No attribute of a node is called so.
+_ID = "\0id"
+
+
+def _objects(values: Sequence[Any]) -> npt.NDArray[Any]:
+    """An array of the values as they are, tuples too, or of numbers or text if all are such."""
+    if values and all(type(value) is int for value in values):
+        return np.array(values)
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def _is_vector(cell: object) -> bool:
+    return isinstance(cell, list | tuple | np.ndarray)
+
+
+def _vector_columns(
+    key: str, cells: Sequence[Any], ids: Sequence[Any], name: str
+) -> dict[str, Any]:
+    """A node attribute that holds sequences of numbers as one column a number."""
+    width = next(len(cell) for cell in cells if _is_vector(cell))
+    for node_id, cell in zip(ids, cells, strict=True):
+        if not _is_vector(cell) or np.shape(cell) != (width,):
+            raise ValueError(
+                f"{name}, node {shown(node_id)}: attribute {key!r} must hold {width} numbers, "
+                f"as other nodes do, got {shown(cell)}"
+            )
+    return {f"{key}_{place}": [cell[place] for cell in cells] for place in range(width)}

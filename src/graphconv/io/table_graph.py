@@ -1,0 +1,270 @@
+"""Table graph: a table of edges and, perhaps, one of nodes become a `Graph`.
+
+Two `Table`s enter, a `LoadedGraph` leaves: the graph, how its features were made of the columns,
+and what the user should be told. Every reader ends here, so a CSV file, a data frame and a GraphML
+file with the same content give the same graph. `triples` converts knowledge graphs on the way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from graphconv.graph import Features, Graph, IntArray, adjacency_from_edges, symmetrise
+from graphconv.io.table_columns import TableOptions, column_of, node_positions, optional_column
+from graphconv.io.table_encoding import TableEncoding, finite_numbers, n_empty_cells
+from graphconv.io.table_files import Table
+from graphconv.io.table_labels import read_labels, read_split
+from graphconv.io.triples import (
+    bipartite_edges,
+    number_relations,
+    with_relation_features,
+    with_relation_ids,
+)
+from graphconv.io.wording import count, shown
+
+__all__ = ["LoadedGraph", "TableOptions", "build_graph"]
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedGraph:
+    """A graph as it was read.
+
+    Parameters
+    ----------
+    graph : Graph
+    encoding : TableEncoding or None
+        How the features were made of columns, for reading more nodes in the same way. None where
+        they did not come as columns.
+    notes : tuple of str
+        Plain sentences to tell the user: what was symmetrised, dropped or filled in.
+    """
+
+    graph: Graph
+    encoding: TableEncoding | None = None
+    notes: tuple[str, ...] = ()
+
+
+def build_graph(
+    edges: Table, nodes: Table | None, options: TableOptions, *, is_undirected: bool = False
+) -> LoadedGraph:
+    """Make a graph of tables.
+
+    Parameters
+    ----------
+    edges : Table
+    nodes : Table, optional
+    options : TableOptions
+    is_undirected : bool
+        The edges have no direction to begin with, so there is nothing to say about losing it.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from graphconv.io.table_files import table_of_frame
+    >>> from graphconv.io.table_graph import TableOptions, build_graph
+    >>> edges = table_of_frame(pd.DataFrame({"source": ["a"], "target": ["b"]}), "edges")
+    >>> build_graph(edges, None, TableOptions()).graph
+    Graph('graph': 2 nodes, 1 edges, no features, 0 classes, 0 labelled)
+    """
+    notes = [*edges.notes, *(nodes.notes if nodes else ())]
+    ids, source, target = node_positions(edges, nodes, options)
+    weight = _weights(edges, options)
+    encoding, features = _features(nodes, options, notes)
+    n_table = 0 if nodes is None else len(nodes.frame)
+    features = _with_zero_rows(features, len(ids) - n_table)
+    if nodes is not None and len(ids) > n_table:
+        lack = "no label" if features is None else "no label and zero features"
+        notes.append(f"{count(len(ids) - n_table, 'node')} only in {edges.name}: {lack}")
+    relation = optional_column(edges, options.relation, "relation")
+    relations: tuple[str, ...] = ()
+    n_entities: int | None = None
+    if relation is not None:
+        if options.directed or options.duplicates == "sum":
+            wrong = "directed" if options.directed else "duplicates='sum'"
+            raise ValueError(
+                f"{edges.name} holds triples, whose graph is undirected and binary, got {wrong}"
+            )
+        relations, codes = number_relations(edges, relation)
+        if weight is not None:
+            notes.append(f"{edges.name}: triples have no weights, those given are not used")
+        notes.append(
+            f"{count(len(codes), 'triple')} made a graph with two nodes for each of "
+            f"{count(len(relations), 'relation')}"
+        )
+        source, target = bipartite_edges(source, target, codes, n_entities=len(ids))
+        weight, is_undirected = None, True
+        n_entities = len(ids)
+        ids = with_relation_ids(ids, relations)
+        if options.encoding is None:
+            encoding = replace(encoding, relations=relations)
+    adjacency = _adjacency(source, target, weight, len(ids), options, notes, is_undirected)
+    features, feature_names = with_relation_features(features, encoding, relations)
+    known = _known_of_nodes(nodes, options, len(ids), notes)
+    try:
+        graph = Graph(
+            adjacency,
+            features=features,
+            node_ids=ids,
+            feature_names=feature_names,
+            directed=options.directed,
+            name="graph" if options.name is None else options.name,
+            n_entities=n_entities,
+            **known,
+        )
+    except ValueError as error:
+        raise ValueError(f"{edges.name}: {error}") from None
+    if not graph.adjacency.nnz:
+        notes.append("no edges: the graph is empty, the model works as a multi-layer perceptron")
+    return LoadedGraph(graph, encoding, tuple(notes))
+
+
+def _known_of_nodes(
+    nodes: Table | None, options: TableOptions, n_nodes: int, notes: list[str]
+) -> dict[str, Any]:
+    """What `Graph` takes of the columns of labels and splits."""
+    if nodes is None or (options.label not in nodes.frame.columns and not options.require_label):
+        return {}
+    column = column_of(nodes, options.label, "label")
+    labels, class_names = read_labels(
+        nodes, column, n_nodes=n_nodes, separator=options.label_separator, notes=notes
+    )
+    known: dict[str, Any] = {"labels": labels, "class_names": class_names}
+    split = optional_column(nodes, options.split, "split")
+    if split is not None:
+        is_labelled = (labels if labels.ndim == 1 else labels.max(axis=1)) >= 0
+        known |= read_split(nodes, split, is_labelled, strict=options.require_label, notes=notes)
+    return known
+
+
+def _weights(edges: Table, options: TableOptions) -> npt.NDArray[np.float64] | None:
+    column = optional_column(edges, options.weight, "weight")
+    if column is None:
+        return None
+    weight = finite_numbers(column, edges.at)
+    if (weight < 0).any():
+        row = int(np.flatnonzero(weight < 0)[0])
+        raise ValueError(
+            f"{edges.at(row)}: column {str(column.name)!r} must not be negative, "
+            f"got {shown(column.iloc[row])}"
+        )
+    return weight
+
+
+def _adjacency(
+    source: IntArray,
+    target: IntArray,
+    weight: npt.NDArray[np.float64] | None,
+    n_nodes: int,
+    options: TableOptions,
+    notes: list[str],
+    is_undirected: bool,
+) -> sp.csr_array:
+    n_listed = len(source)
+    if options.self_loops == "drop":
+        n_loops = int(np.count_nonzero(source == target))
+        n_listed -= n_loops
+        if n_loops:
+            notes.append(f"{count(n_loops, 'self-loop')} dropped")
+    # A sum of duplicates may pass float32's range: `Graph` refuses the infinity with its place.
+    with np.errstate(over="ignore"):
+        listed = adjacency_from_edges(
+            source,
+            target,
+            weight,
+            n_nodes=n_nodes,
+            directed=True,
+            duplicates=options.duplicates,
+            self_loops=options.self_loops,
+        )
+    if n_listed > listed.nnz:
+        is_sum = options.duplicates == "sum" or (options.duplicates is None and weight is not None)
+        what = "added up" if is_sum else "counted once"
+        notes.append(f"{count(n_listed - listed.nnz, 'repeated edge')} {what}")
+    n_zero = int(np.count_nonzero(listed.data == 0))
+    if n_zero:
+        notes.append(f"{count(n_zero, 'edge')} of weight 0 left out")
+        listed.eliminate_zeros()
+    if options.directed:
+        return listed
+    adjacency = symmetrise(listed)
+    n_changed = int((adjacency != listed).nnz)
+    if n_changed and not is_undirected:
+        verb = "was" if n_changed == 1 else "were"
+        notes.append(
+            f"{count(n_changed, 'directed edge')} {verb} made undirected "
+            "(--directed keeps directions)"
+        )
+    return adjacency
+
+
+def _features(
+    nodes: Table | None, options: TableOptions, notes: list[str]
+) -> tuple[TableEncoding, Features | None]:
+    """Features of the table's nodes, and how they were made."""
+    encoding = options.encoding
+    if nodes is None:
+        if encoding is not None and encoding.columns:
+            raise ValueError(
+                f"the model was trained with the column {encoding.columns[0]!r}: "
+                "give a node table with --nodes"
+            )
+        return encoding or TableEncoding(), None
+    left = _feature_columns(nodes, options)
+    if encoding is None:
+        encoding = TableEncoding.fit(
+            nodes.frame,
+            numeric=left,
+            categorical=options.categorical,
+            text=options.text,
+            missing_value=options.missing_value,
+            where=nodes.name,
+            at=nodes.at,
+        )
+    else:
+        unknown = [column for column in left if column not in encoding.columns]
+        if unknown:
+            notes.append(
+                f"{nodes.name}: the model was not trained with "
+                f"{', '.join(shown(column) for column in unknown[:8])}, left out"
+            )
+    features = encoding.transform(nodes.frame, nodes.name, at=nodes.at)[0]
+    for name, number in zip(encoding.numeric, encoding.fill, strict=False):
+        n_empty = n_empty_cells(nodes.frame[name])
+        if n_empty:
+            notes.append(f"{count(n_empty, 'empty cell')} of column {name!r} taken as {number:.6g}")
+    return encoding, features
+
+
+def _feature_columns(nodes: Table, options: TableOptions) -> list[str]:
+    """The columns that have no role of their own."""
+    roles = [options.id, *options.ignore]
+    if options.encoding is None:
+        for option in ("categorical", "text", "ignore"):
+            for name in getattr(options, option):
+                column_of(nodes, name, option)
+        roles += [*options.categorical, *options.text]
+    if options.require_label or options.label in nodes.frame.columns:
+        roles.append(str(column_of(nodes, options.label, "label").name))
+    split = optional_column(nodes, options.split, "split")
+    if split is not None:
+        roles.append(str(split.name))
+    name, times = Counter(roles).most_common(1)[0]
+    if times > 1:
+        raise ValueError(f"{nodes.name}: column {name!r} must have one use, got {times}")
+    return [str(column) for column in nodes.frame.columns if column not in roles]
+
+
+def _with_zero_rows(features: Features | None, n_more: int) -> Features | None:
+    if features is None or not n_more:
+        return features
+    if isinstance(features, np.ndarray):
+        return np.vstack((features, np.zeros((n_more, features.shape[1]), dtype=np.float32)))
+    return sp.csr_array(
+        sp.vstack((features, sp.csr_array((n_more, features.shape[1]), dtype=np.float32)))
+    )

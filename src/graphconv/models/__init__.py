@@ -1,0 +1,1 @@
+"""What is computed, in the words of the paper: settings, propagation, models."""

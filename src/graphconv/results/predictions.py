@@ -1,0 +1,184 @@
+"""Predictions: one row a node, as a table, on screen or in a file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphconv.graph import Graph
+from graphconv.io.files import replacing_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# The first is for nodes that are in none.
+SPLITS = ("", "train", "validation", "test")
+# Rows that are made into text at a time.
+BLOCK_ROWS = 1 << 16
+TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Labels and probabilities of all nodes of a graph; tables leave relation nodes out.
+
+    Parameters
+    ----------
+    graph : Graph
+    probabilities : array of shape (n_nodes, n_classes)
+    class_names : tuple
+    is_multilabel : bool
+    trained_on : Graph, optional
+        The graph whose splits are meant, where it is another one: nodes are looked up by their id.
+    separator : str
+        What stands between several labels of one node.
+    """
+
+    graph: Graph
+    probabilities: npt.NDArray[np.floating[Any]]
+    class_names: tuple[Any, ...]
+    is_multilabel: bool = False
+    trained_on: Graph | None = None
+    separator: str = ";"
+
+    @cached_property
+    def split_codes(self) -> npt.NDArray[np.int8]:
+        """Which split each node is in: a place in `SPLITS`, whose first is none."""
+        graph = self.graph if self.trained_on is None else self.trained_on
+        codes = np.zeros(graph.n_nodes, dtype=np.int8)
+        for code, name in enumerate(SPLITS[1:], start=1):
+            codes[getattr(graph, f"{name}_index")] = code
+        is_same = graph.folder is not None and graph.folder == self.graph.folder
+        if graph is self.graph or is_same:
+            return codes
+        # By name: only those that are in a split need to be looked up.
+        known = np.flatnonzero(codes)
+        of_id = dict(zip(graph.node_ids[known].tolist(), codes[known].tolist(), strict=True))
+        return np.array([of_id.get(node, 0) for node in self.graph.node_ids.tolist()], np.int8)
+
+    @property
+    def split(self) -> npt.NDArray[np.str_]:
+        """Which split each node is in; empty for nodes in none."""
+        names: npt.NDArray[np.str_] = np.array(SPLITS)
+        return names[self.split_codes]
+
+    @property
+    def labels(self) -> list[Any]:
+        """The name of the likeliest class; of several labels, all above a half, as one text."""
+        return self._labels(self.probabilities)
+
+    def _labels(self, probabilities: npt.NDArray[Any]) -> list[Any]:
+        if not self.is_multilabel:
+            return [self.class_names[number] for number in probabilities.argmax(axis=1)]
+        names = [str(name) for name in self.class_names]
+        return [
+            self.separator.join(name for name, is_on in zip(names, row, strict=True) if is_on)
+            for row in probabilities > 0.5
+        ]
+
+    @property
+    def confidence(self) -> npt.NDArray[np.floating[Any]]:
+        """Probability of the label; of several labels, of the least certain decision."""
+        return self._confidence(self.probabilities)
+
+    def _confidence(self, shares: npt.NDArray[Any]) -> npt.NDArray[np.floating[Any]]:
+        if self.is_multilabel:
+            return np.asarray(np.maximum(shares, 1 - shares).min(axis=1))
+        return np.asarray(shares.max(axis=1))
+
+    def columns(self, rows: slice = slice(None)) -> dict[str, Any]:
+        """Columns id, label, confidence, one probability a class, split; of all rows or some."""
+        entities = range(self.graph.n_entities)[rows]
+        rows = slice(entities.start, entities.stop)
+        shares = self.probabilities[rows]
+        return {
+            "id": self.graph.node_ids[rows],
+            "label": self._labels(shares),
+            "confidence": self._confidence(shares),
+            **{f"p_{name}": shares[:, number] for number, name in enumerate(self.class_names)},
+            "split": np.array(SPLITS)[self.split_codes[rows]],
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """The columns as a data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.columns())
+
+    def write(self, path: Path) -> None:
+        """Write the table as CSV, TSV or Parquet, by the suffix."""
+        write_table_blocks(map(self.columns, row_blocks(self.graph.n_entities)), path)
+
+
+def check_table_path(path: Path) -> None:
+    """Refuse a file that `write_table` has no format for."""
+    if path.suffix.lower() not in TABLE_SUFFIXES:
+        raise ValueError(f"output must end in .csv, .tsv or .parquet, got {path}")
+
+
+def row_blocks(n_rows: int) -> Iterator[slice]:
+    """All rows of a table in pieces that fit any memory; one at least, for the columns' names."""
+    for first in range(0, max(n_rows, 1), BLOCK_ROWS):
+        yield slice(first, min(first + BLOCK_ROWS, n_rows))
+
+
+def write_table(columns: Mapping[str, Any], path: Path) -> None:
+    """Write columns, or a data frame, by the suffix of the path, whole or not at all."""
+    write_table_blocks([columns], path)
+
+
+def write_table_blocks(blocks: Iterable[Mapping[str, Any]], path: Path) -> None:
+    """Write a table that comes as blocks of rows, each with all columns.
+
+    The csv module takes half the time of pandas' to_csv, and need not be imported first.
+    """
+    check_table_path(path)
+    suffix = path.suffix.lower()
+    with replacing_file(path) as new:
+        if suffix == ".parquet":
+            _write_parquet(blocks, new)
+            return
+        with new.open("w", newline="", encoding="utf-8") as file:
+            delimiter = "\t" if suffix == ".tsv" else ","
+            writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+            for number, columns in enumerate(blocks):
+                if number == 0:
+                    writer.writerow(columns)
+                writer.writerows(zip(*(_cells(columns[name]) for name in columns), strict=True))
+
+
+def _write_parquet(blocks: Iterable[Mapping[str, Any]], path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file: Any = None
+    try:
+        for columns in blocks:
+            table = pa.table({name: pa.array(columns[name]) for name in columns})
+            file = pq.ParquetWriter(path, table.schema) if file is None else file
+            file.write_table(table)
+    finally:
+        if file is not None:
+            file.close()
+
+
+def _cells(column: Any) -> list[Any]:
+    values = np.asarray(column)
+    if values.dtype.kind == "f":
+        return [f"{value:.6g}" for value in values.tolist()]
+    return list(column)
+
+
+def confusion_table(
+    labels: npt.NDArray[np.int64], found: npt.NDArray[np.int64], n_classes: int
+) -> npt.NDArray[np.int64]:
+    """Counts of shape (n_classes, n_classes): rows are true classes, columns predicted ones."""
+    pairs = np.bincount(labels * n_classes + found, minlength=n_classes**2)
+    return pairs.reshape(n_classes, n_classes)

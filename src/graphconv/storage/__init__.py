@@ -1,0 +1,1 @@
+"""Graphs on disk: ingest, open, partition, generate; in bounded memory."""

@@ -1,0 +1,303 @@
+"""DuckDB as a reader of table files that are larger than memory.
+
+Patterns of file names enter, `TableFiles` leaves: the columns, the SQL that scans the files in
+order, and a way to say where a row stands. `Database` runs statements under a memory limit, shows
+how far they are, and turns DuckDB's errors into one line with file and line number.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphconv.commands.console import Screen
+from graphconv.io.table_files import (
+    DELIMITERS,
+    PARQUET_SUFFIXES,
+    existing_file,
+    line_of_row,
+    read_header,
+    unreadable_as_value_error,
+)
+from graphconv.io.wording import did_you_mean, shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# What DuckDB unpacks by itself.
+_COMPRESSED = (".gz", ".zst")
+_WHOLE_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+_NUMBER_TYPES = (*_WHOLE_TYPES, "UBIGINT", "HUGEINT", "FLOAT", "DOUBLE", "BOOLEAN", "DECIMAL")
+_BLANKS = "chr(32) || chr(9) || chr(10) || chr(11) || chr(12) || chr(13)"
+# Seconds between two looks at how far a statement is.
+_LOOK_EVERY = 0.5
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """Files that together are one table, in the order of their names.
+
+    Parameters
+    ----------
+    paths : tuple of Path
+    columns : dict
+        DuckDB's type of each column; in CSV files all are VARCHAR.
+    delimiter : str or None
+        None for Parquet.
+    """
+
+    paths: tuple[Path, ...]
+    columns: dict[str, str]
+    delimiter: str | None
+
+    @property
+    def name(self) -> str:
+        """What errors call the table."""
+        more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
+        return f"{self.paths[0].name}{more}"
+
+    def scan(self, paths: Sequence[Path] | None = None) -> str:
+        """SQL that reads all rows, in the order of the files, or those of some files."""
+        listed = ", ".join(quoted(str(path)) for path in paths or self.paths)
+        if self.delimiter is None:
+            return f"read_parquet([{listed}])"
+        types = ", ".join(f"{quoted(name)}: 'VARCHAR'" for name in self.columns)
+        return (
+            f"read_csv([{listed}], header = true, auto_detect = false, columns = {{{types}}}, "
+            f"delim = {quoted(self.delimiter)}, quote = '\"', escape = '\"')"
+        )
+
+    def is_whole(self, column: str) -> bool:
+        """Whether a column holds 64-bit integers by its type."""
+        return self.columns[column] in _WHOLE_TYPES
+
+    def text(self, column: str) -> str:
+        """SQL of a column as text without surrounding blanks, empty where missing: see as_text."""
+        name = identifier(column)
+        if self.columns[column] in ("FLOAT", "DOUBLE"):
+            whole = f"{name} = trunc({name}) AND abs({name}) < 9e18"
+            short = f"CAST(CAST({name} AS BIGINT) AS VARCHAR)"
+            name = f"CASE WHEN {whole} THEN {short} ELSE CAST({name} AS VARCHAR) END"
+        return f"coalesce(trim(CAST({name} AS VARCHAR), {_BLANKS}), '')"
+
+    def number(self, column: str) -> str:
+        """SQL of a column as a DOUBLE, NULL where a cell is no number."""
+        name = identifier(column)
+        if self.columns[column] == "VARCHAR":
+            # A bare cast would be moved into the reader of the file, where it fails on text.
+            name = f"trim({name}, {_BLANKS})"
+        return f"TRY_CAST({name} AS DOUBLE)"
+
+    def require(self, column: str, option: str, others: Mapping[str, Sequence[str]]) -> str:
+        """The column, or an error that says what there is."""
+        if column in self.columns:
+            return column
+        usual = [name for name in self.columns if name.lower() in others.get(column, ())]
+        hint = did_you_mean(column, self.columns) or (
+            f" (did you mean {usual[0]!r}?)" if usual else ""
+        )
+        listed = ", ".join(shown(name) for name in list(self.columns)[:8])
+        more = ", ..." if len(self.columns) > 8 else ""
+        raise ValueError(
+            f"{self.name} has no column {column!r}; its columns are {listed}{more}{hint}: "
+            f"choose one with --{option}"
+        )
+
+    def at(self, database: Database, row: int) -> str:
+        """The file and line of a row, counted from 0 over all files. Reads them again."""
+        for path in self.paths:
+            n_rows = int(database.value(f"SELECT count(*) FROM {self.scan([path])}"))
+            if row < n_rows:
+                if self.delimiter is None:
+                    return f"{path.name}, row {row + 1}"
+                return f"{path.name}, line {_line(path, self.delimiter, row)}"
+            row -= n_rows
+        raise AssertionError("the row is in no file")
+
+
+def _line(path: Path, delimiter: str, row: int) -> int:
+    # The csv module knows no zstd; a line end within quotes is rarer than that is worth.
+    return row + 2 if path.suffix.lower() == ".zst" else line_of_row(path, delimiter, row)
+
+
+def find_tables(patterns: Sequence[str], database: Database) -> TableFiles:
+    """The files that some patterns name; they must have the same columns."""
+    paths = [path for pattern in patterns for path in expand(pattern)]
+    kinds = {_delimiter(path) for path in paths}
+    if len(kinds) > 1:
+        raise ValueError(f"files of one table must be of one kind, got {', '.join(patterns)}")
+    delimiter = kinds.pop()
+    columns = _columns(paths[0], delimiter, database)
+    for path in paths[1:]:
+        other = _columns(path, delimiter, database)
+        if list(other) != list(columns):
+            raise ValueError(
+                f"files of one table must have the same columns, but {path.name} has "
+                f"{', '.join(list(other)[:5])}, {paths[0].name} has {', '.join(list(columns)[:5])}"
+            )
+    return TableFiles(tuple(paths), columns, delimiter)
+
+
+def expand(pattern: str) -> list[Path]:
+    """The files that a name or a pattern stands for."""
+    if not glob.has_magic(pattern):
+        return [existing_file(pattern)]
+    found = sorted(glob.glob(pattern, recursive=True))
+    if not found:
+        raise FileNotFoundError(f"{pattern}: no file has such a name")
+    return [existing_file(path) for path in found]
+
+
+def _delimiter(path: Path) -> str | None:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in PARQUET_SUFFIXES:
+        return None
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    if not suffixes or suffixes[-1] not in DELIMITERS:
+        known = ", ".join([*DELIMITERS, *PARQUET_SUFFIXES])
+        raise ValueError(f"{path.name} must end in one of {known} (or .csv.gz, .csv.zst)")
+    return DELIMITERS[suffixes[-1]]
+
+
+def _columns(path: Path, delimiter: str | None, database: Database) -> dict[str, str]:
+    if delimiter is None:
+        query = f"DESCRIBE SELECT * FROM read_parquet([{quoted(str(path))}])"
+        return {row[0]: row[1].split("(")[0] for row in database.rows(query)}
+    if path.suffix.lower() == ".zst":
+        names = [str(cell) for cell in database.header(path, delimiter)]
+    else:
+        with unreadable_as_value_error(path.name):
+            names = read_header(path, delimiter)
+    if not all(names):
+        raise ValueError(f"{path.name}: every column must have a name")
+    return dict.fromkeys(names, "VARCHAR")
+
+
+class Database:
+    """A DuckDB database in a file, within a memory limit; what does not fit spills beside it."""
+
+    def __init__(self, path: Path, memory: int, spill: Path, screen: Screen) -> None:
+        self.screen = screen
+        duckdb = import_duckdb()
+        self._errors = duckdb.Error
+        limit = f"{max(memory, 1 << 26) // (1 << 20)}MiB"
+        with self.plain_errors():
+            self._connection = duckdb.connect(
+                str(path), config={"memory_limit": limit, "temp_directory": str(spill)}
+            )
+            self._connection.execute("SET enable_progress_bar = true")
+            self._connection.execute("SET enable_progress_bar_print = false")
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def run(self, statement: str, title: str = "") -> None:
+        """Run a statement to its end, showing how far it is."""
+        with self.plain_errors(), ThreadPoolExecutor(1) as executor:
+            if not title:
+                self._connection.execute(statement)
+                return
+            job = executor.submit(self._connection.execute, statement)
+            try:
+                with self.screen.counting(title, 100, "%") as advance:
+                    shown_so_far = 0
+                    while not _is_done(job):
+                        percent = int(self._connection.query_progress())
+                        advance(max(0, percent - shown_so_far))
+                        shown_so_far = max(percent, shown_so_far)
+            except BaseException:
+                self._connection.interrupt()
+                raise
+            job.result()
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        with self.plain_errors():
+            found: list[tuple[Any, ...]] = self._connection.execute(query).fetchall()
+            return found
+
+    def value(self, query: str) -> Any:
+        """The single value of a query; None where there is none."""
+        found = self.rows(query)
+        return found[0][0] if found else None
+
+    def batches(self, query: str, n_rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a query, some at a time."""
+        # A reader that is open has its connection for itself.
+        with self.plain_errors(), self._connection.cursor() as connection:
+            yield from connection.sql(query).to_arrow_reader(n_rows)
+
+    def header(self, path: Path, delimiter: str) -> tuple[Any, ...]:
+        """The cells of the first line of a file."""
+        return self.rows(
+            f"SELECT * FROM read_csv({quoted(str(path))}, header = false, all_varchar = true, "
+            f"delim = {quoted(delimiter)}) LIMIT 1"
+        )[0]
+
+    @contextmanager
+    def plain_errors(self) -> Iterator[None]:
+        """Turn what DuckDB raises into a ValueError or MemoryError of one line."""
+        try:
+            yield
+        except self._errors as error:
+            text = str(error)
+            if "Out of Memory" in text:
+                raise ValueError(
+                    "ingest needs more memory than --memory allows, or more free disk: "
+                    + text.splitlines()[0].removeprefix("Out of Memory Error: ")
+                ) from error
+            raise ValueError(_one_line(text)) from error
+
+
+def _is_done(job: Any) -> bool:
+    from concurrent.futures import wait
+
+    return bool(wait([job], timeout=_LOOK_EVERY).done)
+
+
+def _one_line(text: str) -> str:
+    """File, line and reason of an error in a CSV file; the first line of any other."""
+    line = re.search(r"CSV Error on Line: (\d+)", text)
+    file = re.search(r"^\s*file = (.*)$", text, re.MULTILINE)
+    counts = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", text)
+    first = text.splitlines()[0]
+    if line is None or file is None:
+        return re.sub(r"^[A-Z][\w/ ]*Error: ", "", first)
+    place = f"{Path(file[1]).name}, line {line[1]}"
+    if counts is not None:
+        return f"{place}: a row must have {counts[1]} fields, as the header has, got {counts[2]}"
+    reasons = [part.strip() for part in text.splitlines()[1:] if part.strip()]
+    reason = next((part for part in reasons if not part.startswith("Original Line")), first)
+    return f"{place}: {reason}"
+
+
+def import_duckdb() -> Any:
+    """DuckDB, or a line that says how to get it."""
+    try:
+        import duckdb
+    except ImportError:
+        raise ValueError("ingest needs DuckDB: pip install 'graphconv[scale]'") from None
+    return duckdb
+
+
+def quoted(text: str) -> str:
+    """Text as an SQL literal.
+
+    Examples
+    --------
+    >>> from graphconv.storage.duckdb_tables import quoted
+    >>> quoted("it's")
+    "'it''s'"
+    """
+    return "'" + text.replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """The name of a column in SQL."""
+    return '"' + name.replace('"', '""') + '"'

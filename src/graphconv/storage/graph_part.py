@@ -1,0 +1,145 @@
+"""GraphPart: what one process of a training knows of a graph that `partition_graph` has cut.
+
+A part's folder enters, its arrays leave memory-mapped, as a `Graph` in the part's own numbering:
+the part's nodes first, then the halo, whose nodes have no edges, features or labels here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphconv.graph import Graph, IntArray
+from graphconv.storage.partition import SPLITS, PartSummary, parts_folder
+from graphconv.storage.stored_graph import (
+    MANIFEST,
+    StoredArray,
+    csr_of_arrays,
+    read_manifest,
+    verify_graph,
+)
+
+IntBounds = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class GraphPart:
+    """A part of a stored graph.
+
+    Attributes
+    ----------
+    graph : Graph
+        Nodes 0 .. n_own - 1 are the part's; those of the halo follow, in the order of their parts.
+        Features are of the part's nodes alone. `node_ids` are positions in the whole graph.
+    n_own : int
+    n_nodes : int
+        Nodes of the whole graph.
+    n_features : int
+        Of the whole graph: its number of nodes where it has no features.
+    halo_bounds : array of shape (n_parts + 1,)
+        Halo nodes from halo_bounds[q] to halo_bounds[q + 1] are nodes of part q.
+    lent : array
+        The part's nodes that are in other parts' halos, in their order there, part after part.
+    lent_bounds : array of shape (n_parts + 1,)
+    summary : PartSummary
+    """
+
+    graph: Graph
+    n_own: int
+    n_nodes: int
+    n_features: int
+    halo_bounds: IntBounds
+    lent: npt.NDArray[np.int32]
+    lent_bounds: IntBounds
+    summary: PartSummary
+
+    @property
+    def nodes(self) -> IntArray:
+        """Positions of the part's nodes and of the halo's in the whole graph."""
+        return self.graph.node_ids
+
+
+def open_part(folder: Path, part: int, n_parts: int) -> GraphPart:
+    """One of the parts of a stored graph; its files are compared with their checksums first.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the stored graph.
+    part, n_parts : int
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from graphconv import load_dataset
+    >>> from graphconv.storage.graph_part import open_part
+    >>> from graphconv.storage.partition import partition_graph
+    >>> from graphconv.storage.stored_graph import store_graph
+    >>> folder = pathlib.Path(tempfile.mkdtemp(), "karate")
+    >>> store_graph(load_dataset("karate"), folder)
+    >>> _ = partition_graph(folder, 2, method="contiguous")
+    >>> part = open_part(folder, 1, 2)
+    >>> part.n_own, part.nodes[:3]
+    (17, array([17, 18, 19]))
+    """
+    place = parts_folder(folder, n_parts)
+    if not (place / MANIFEST).is_file():
+        cut = sorted(int(other.name[6:]) for other in folder.glob("parts-*"))
+        has = f"is cut into {', '.join(map(str, cut))} parts" if cut else "is not cut"
+        raise ValueError(
+            f"{folder} must be cut into as many parts as there are processes ({n_parts}), but "
+            f"{has}: graphconv partition {folder} --parts {n_parts}"
+        )
+    own = place / f"part-{part}"
+    digest = read_manifest(folder)["digest"]
+    if read_manifest(place)["graph_digest"] != digest:
+        raise ValueError(f"{place} must be of the graph in {folder}, but that has changed")
+    manifest = read_manifest(own)
+    verify_graph(own)
+    try:
+        return _open(own, manifest)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{own / MANIFEST} must be complete, but lacks {error}") from error
+
+
+def _open(folder: Path, manifest: dict[str, Any]) -> GraphPart:
+    specs = {k: StoredArray.from_json(v) for k, v in manifest["arrays"].items()}
+    arrays = {name: spec.open(folder) for name, spec in specs.items()}
+    summary = PartSummary(**{field.name: manifest[field.name] for field in fields(PartSummary)})
+    n_own, n_local = summary.n_nodes, summary.n_nodes + summary.n_halo
+    features: Any = arrays.get("features")
+    if "features.indptr" in arrays:
+        features = csr_of_arrays("features", arrays, (n_own, manifest["n_features"]))
+    known = arrays["labels"]
+    labels = np.full((n_local, *known.shape[1:]), -1, dtype=np.int64)
+    labels[:n_own] = known
+    values = {
+        "name": manifest["name"],
+        "directed": manifest["directed"],
+        "n_entities": n_local,
+        "adjacency": csr_of_arrays("adjacency", arrays, (n_local, n_local)),
+        "features": features,
+        "labels": labels,
+        "class_names": tuple(manifest["class_names"]),
+        "node_ids": np.asarray(arrays["nodes"]),
+        "feature_names": None,
+        **{f"{name}_index": np.asarray(arrays[f"{name}_index"]) for name in SPLITS},
+    }
+    graph = Graph.trusted(
+        values,
+        {"_folder": folder, "degree": arrays["degree"], "is_weighted": manifest["is_weighted"]},
+    )
+    return GraphPart(
+        graph,
+        n_own,
+        manifest["n_nodes_whole"],
+        manifest["n_features"],
+        halo_bounds=arrays["halo_bounds"],
+        lent=arrays["lent"],
+        lent_bounds=arrays["lent_bounds"],
+        summary=summary,
+    )

@@ -1,0 +1,296 @@
+"""ingest(): table files of any size become a stored graph, within a memory limit.
+
+Files of edges and nodes enter, a folder that `stored_graph.open_graph` opens leaves. The work goes
+through stages; what each has finished stays in a work folder beside the output, so that an ingest
+that was killed goes on from there. What the tables mean is what `readers.read_tables` says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import graphconv
+from graphconv.commands.console import Screen
+from graphconv.io.files import json_text, replacing_file
+from graphconv.io.table_graph import TableOptions
+from graphconv.io.wording import count
+from graphconv.storage.duckdb_tables import Database, TableFiles, expand, find_tables, import_duckdb
+from graphconv.storage.ingest_edges import write_adjacency
+from graphconv.storage.ingest_ids import number_edges, read_edges, read_ids, write_ids
+from graphconv.storage.ingest_nodes import write_features, write_labels
+from graphconv.storage.memory import available_memory
+from graphconv.storage.stored_graph import FORMAT, MANIFEST
+
+FEATURE_TYPES = ("float32", "float16")
+# Memory of Python, numpy, Arrow and pandas themselves, which DuckDB's limit must leave.
+_OWN_MEMORY = 300 << 20
+
+
+@dataclass(frozen=True)
+class IngestRequest:
+    """What to ingest, and how.
+
+    Parameters
+    ----------
+    edges, nodes : tuples of str
+        Files or patterns such as "edges-*.parquet"; CSV, TSV (also .gz, .zst) or Parquet.
+    output : Path
+    options : TableOptions
+        As for `read_tables`. Text columns, several labels a node and triples are not for ingest.
+    memory : int or None
+        Bytes that the process should stay within; None: half of what is available.
+    feature_type : {"float32", "float16"}
+        How numbers of dense features are stored.
+    """
+
+    edges: tuple[str, ...]
+    nodes: tuple[str, ...]
+    output: Path
+    options: TableOptions = field(default_factory=TableOptions)
+    memory: int | None = None
+    feature_type: str = "float32"
+
+    def __post_init__(self) -> None:
+        if not self.edges:
+            raise ValueError("ingest needs at least one file of edges, got none")
+        if self.feature_type not in FEATURE_TYPES:
+            raise ValueError(
+                f"feature type must be one of {', '.join(FEATURE_TYPES)}, got {self.feature_type!r}"
+            )
+        if self.memory is not None and self.memory < 400 << 20:
+            raise ValueError(
+                f"ingest needs at least 400 MiB of memory, got {self.memory / (1 << 20):.0f} MiB"
+            )
+        for name in ("text", "label_separator", "relation", "missing_value"):
+            if getattr(self.options, name) not in (None, (), "", "refuse"):
+                raise ValueError(
+                    f"ingest does not take {name}: read such tables with graphconv train --edges"
+                )
+        if self.options.closed_ids and not self.nodes:
+            raise ValueError("closed ids need a node table, got none")
+
+
+@dataclass
+class Work:
+    """An ingest under way: its tables, its database and what its stages have found out."""
+
+    request: IngestRequest
+    folder: Path  # arrays that are finished
+    database: Database
+    edges: TableFiles
+    nodes: TableFiles | None
+    screen: Screen
+    found: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def options(self) -> TableOptions:
+        return self.request.options
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return (*self.edges.paths, *(self.nodes.paths if self.nodes else ()))
+
+    def note(self, text: str) -> None:
+        self.found.setdefault("notes", []).append(text)
+
+
+# In this order; each is skipped where an earlier attempt has finished it.
+_STAGES: dict[str, Callable[[Work], None]] = {
+    "node ids": read_ids,
+    "edges": read_edges,
+    "edge ids": number_edges,
+    "adjacency": write_adjacency,
+    "features": write_features,
+    "labels": write_labels,
+    "ids": write_ids,
+}
+
+
+def ingest(request: IngestRequest, screen: Screen | None = None) -> dict[str, Any]:
+    r"""Make a stored graph of table files, whole or not at all.
+
+    Parameters
+    ----------
+    request : IngestRequest
+    screen : Screen, optional
+        Where progress and remarks go; nowhere by default.
+
+    Returns
+    -------
+    dict
+        The manifest that was written.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from graphconv.storage.ingest import IngestRequest, ingest
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "edges.csv").write_text("source,target\nann,bob\nbob,cy\n")
+    >>> manifest = ingest(IngestRequest((str(folder / "edges.csv"),), (), folder / "graph"))
+    >>> manifest["n_nodes"], manifest["n_edges"]
+    (3, 2)
+    """
+    screen = screen or Screen(quiet=True)
+    import_duckdb()
+    output = Path(os.path.realpath(request.output))
+    _check_output(output)
+    work_folder = output.with_name(f".{output.name}.ingest")
+    memory = request.memory if request.memory is not None else available_memory() // 2
+    identity = _identity(request)
+    state = _read_state(work_folder, identity, screen)
+    (work_folder / "arrays").mkdir(parents=True, exist_ok=True)
+    database = Database(
+        work_folder / "work.duckdb",
+        int((memory - _OWN_MEMORY) * 0.7),
+        work_folder / "spill",
+        screen,
+    )
+    try:
+        edges = find_tables(request.edges, database)
+        nodes = find_tables(request.nodes, database) if request.nodes else None
+        work = Work(request, work_folder / "arrays", database, edges, nodes, screen, state["found"])
+        for name, stage in _STAGES.items():
+            if name in state["finished"]:
+                continue
+            stage(work)
+            state["finished"].append(name)
+            _write_state(work_folder, state)
+    finally:
+        database.close()
+    manifest = _manifest(work)
+    path = work.folder / MANIFEST
+    path.write_text(json_text(manifest, indent=1), encoding="utf-8")
+    _put_in_place(work.folder, output)
+    shutil.rmtree(work_folder)
+    return manifest
+
+
+def _check_output(output: Path) -> None:
+    is_ours = (output / MANIFEST).is_file()
+    is_taken = output.exists() and (not output.is_dir() or any(output.iterdir()))
+    if is_taken and not is_ours:
+        raise FileExistsError(
+            f"{output} must be a new or empty folder, or an earlier graph, but is neither"
+        )
+    output.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _identity(request: IngestRequest) -> dict[str, Any]:
+    """What must be the same for an unfinished ingest to go on: options, and the files' state."""
+    files = [
+        [str(path), path.stat().st_size, path.stat().st_mtime_ns]
+        for pattern in (*request.edges, *request.nodes)
+        for path in expand(pattern)
+    ]
+    values = {
+        "version": graphconv.__version__,
+        "format": FORMAT,
+        "edges": request.edges,
+        "nodes": request.nodes,
+        "files": files,
+        "feature_type": request.feature_type,
+        "options": _shown_options(request.options),
+    }
+    # As JSON reads it back: tuples are lists.
+    plain: dict[str, Any] = json.loads(json_text(values))
+    return plain
+
+
+def _shown_options(options: TableOptions) -> dict[str, Any]:
+    return {**asdict(replace(options, encoding=None)), "name": options.name}
+
+
+def _read_state(folder: Path, identity: dict[str, Any], screen: Screen) -> dict[str, Any]:
+    fresh: dict[str, Any] = {"identity": identity, "finished": [], "found": {}}
+    path = folder / "state.json"
+    if not path.is_file():
+        shutil.rmtree(folder, ignore_errors=True)
+        return fresh
+    state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if state["identity"] != identity:
+        screen.remark(f"starting anew: {folder.name} is of other files or options")
+        shutil.rmtree(folder)
+        return fresh
+    screen.remark(f"continuing after {', '.join(state['finished'])} ({folder})")
+    return state
+
+
+def _write_state(folder: Path, state: dict[str, Any]) -> None:
+    with replacing_file(folder / "state.json") as new:
+        new.write_text(json_text(state), encoding="utf-8")
+
+
+def _manifest(work: Work) -> dict[str, Any]:
+    found = work.found
+    arrays = found["arrays"]
+    sums = sorted((name, spec["blake2b"]) for name, spec in arrays.items())
+    if found.get("ids_file"):
+        sums.append(("ids_file", found["ids_file"]["blake2b"]))
+    said = json_text([sums, work.options.directed, found["class_names"], found["feature_names"]])
+    name = work.options.name or work.request.output.resolve().name
+    return {
+        "format": FORMAT,
+        "name": name,
+        "directed": work.options.directed,
+        **{key: found[key] for key in _SIZES},
+        "has_split": found["has_split"],
+        "class_names": found["class_names"],
+        "feature_names": found["feature_names"],
+        "encoding": found["encoding"],
+        "arrays": arrays,
+        "ids_file": found.get("ids_file"),
+        "digest": hashlib.sha256(said.encode()).hexdigest(),
+        "notes": found.get("notes", []),
+        "options": _shown_options(work.options),
+        "sources": [
+            path.name for path in (*work.edges.paths, *(work.nodes.paths if work.nodes else ()))
+        ],
+        "versions": {
+            "graphconv": graphconv.__version__,
+            "duckdb": import_duckdb().__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+    }
+
+
+_SIZES = (
+    "n_nodes", "n_edges", "n_entries", "n_self_loops", "n_isolated", "is_weighted", "n_labelled",
+)  # fmt: skip
+
+
+def _put_in_place(new: Path, output: Path) -> None:
+    """Flush the finished folder to disk and let it take the output's name."""
+    for path in new.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    old = output.with_name(f".{output.name}.{os.getpid()}.old")
+    if output.exists():
+        os.replace(output, old)
+    os.replace(new, output)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def describe_manifest(manifest: dict[str, Any]) -> str:
+    """One line about a stored graph."""
+    kind = "directed edge" if manifest["directed"] else "edge"
+    features = len(manifest["feature_names"] or ())
+    return ", ".join(
+        [
+            count(manifest["n_nodes"], "node"),
+            count(manifest["n_edges"], kind),
+            count(features, "feature") if features else "no features",
+            f"{len(manifest['class_names'])} classes",
+            f"{manifest['n_labelled']:,} labelled",
+        ]
+    )

@@ -1,0 +1,359 @@
+"""Stored graphs: a folder of arrays that are memory-mapped, so that a graph need not fit memory.
+
+`graphconv ingest` writes such a folder; `open_graph` makes a `Graph` of it without reading the
+arrays. What the graph's constructor would check has been checked when the folder was written, and
+manifest.json says so: sizes, types, options, versions, and a checksum of every file, which
+`verify_graph` compares. All arrays are plain little-endian numbers, row after row, so a process
+that needs only some rows of the graph can map only those.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from graphconv.graph import Graph
+from graphconv.io.files import json_text, replacing_folder
+from graphconv.storage.stored_ids import StoredIds
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+Array = npt.NDArray[Any]
+_SPLIT_NAMES = ("train", "validation", "test")
+_KNOWN_SIZES = ("n_edges", "n_self_loops", "n_isolated", "is_weighted")
+# Bytes read or hashed at a time.
+BLOCK_BYTES = 1 << 24
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """What the manifest says of one array."""
+
+    file: str
+    dtype: str
+    shape: tuple[int, ...]
+    blake2b: str
+
+    def to_json(self) -> dict[str, Any]:
+        shape = list(self.shape)
+        return {"file": self.file, "dtype": self.dtype, "shape": shape, "blake2b": self.blake2b}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> StoredArray:
+        return cls(values["file"], values["dtype"], tuple(values["shape"]), values["blake2b"])
+
+    @property
+    def n_bytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+
+    def open(self, folder: Path) -> Array:
+        """The array, memory-mapped, read-only."""
+        path = folder / self.file
+        size = path.stat().st_size
+        if size != self.n_bytes:
+            raise ValueError(f"{path} must have {self.n_bytes:,} bytes, got {size:,}")
+        if size == 0:
+            return np.empty(self.shape, dtype=self.dtype)
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(mapped, dtype=self.dtype).reshape(self.shape)
+
+
+class ArrayWriter:
+    """Writes an array a block of rows at a time and works out its checksum on the way."""
+
+    def __init__(self, path: Path, dtype: str, width: tuple[int, ...] = ()) -> None:
+        self.path = path
+        self.dtype = np.dtype(dtype).newbyteorder("<")
+        self.width = width
+        self.n_rows = 0
+        self._digest = hashlib.blake2b()
+        path.write_bytes(b"")
+
+    def append(self, rows: Array) -> None:
+        block = np.ascontiguousarray(rows, dtype=self.dtype)
+        assert block.shape[1:] == self.width
+        self.n_rows += len(block)
+        self._digest.update(block.data)
+        # Opened for each block, which are large: whatever fails, no file stays open.
+        with self.path.open("ab") as file:
+            file.write(block.data)
+
+    def append_zeros(self, n_rows: int) -> None:
+        """As many rows of zeros, without holding them."""
+        width = int(np.prod(self.width, dtype=np.int64))
+        at_a_time = max(1, BLOCK_BYTES // max(1, width * self.dtype.itemsize))
+        for first in range(0, n_rows, at_a_time):
+            self.append(np.zeros((min(at_a_time, n_rows - first), *self.width), self.dtype))
+
+    def close(self) -> StoredArray:
+        shape = (self.n_rows, *self.width)
+        return StoredArray(self.path.name, self.dtype.str, shape, self._digest.hexdigest())
+
+
+def write_array(path: Path, array: Array) -> StoredArray:
+    """Write an array that is at hand whole."""
+    writer = ArrayWriter(path, array.dtype.str, array.shape[1:])
+    writer.append(array)
+    return writer.close()
+
+
+def write_matrix(
+    folder: Path, name: str, matrix: Any, *, is_unweighted: bool = False
+) -> dict[str, StoredArray]:
+    """Write a dense or sparse matrix that is at hand whole; its arrays by the names of `_open`."""
+    if not sp.issparse(matrix):
+        return {name: write_array(folder / f"{name}.bin", matrix)}
+    parts = {"indptr": matrix.indptr.astype("<i8"), "indices": matrix.indices.astype("<i4")}
+    if not is_unweighted:
+        parts["data"] = matrix.data.astype("<f4")
+    return {
+        f"{name}.{part}": write_array(folder / f"{name}.{part}.bin", array)
+        for part, array in parts.items()
+    }
+
+
+def is_stored_graph(path: str | Path) -> bool:
+    """Whether a path is a folder that `graphconv ingest` wrote."""
+    return (Path(path) / MANIFEST).is_file()
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What a folder says of the graph in it."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        what = "has no manifest.json" if folder.is_dir() else "is not there"
+        raise FileNotFoundError(f"{folder} must be a folder of graphconv ingest, but {what}")
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} must be JSON, but can't be read: {error}") from error
+    found = manifest.get("format") if isinstance(manifest, dict) else None
+    if found != FORMAT:
+        raise ValueError(f"{path} must have graph format {FORMAT}, got {found!r}")
+    return cast(dict[str, Any], manifest)
+
+
+def open_graph(folder: str | Path) -> Graph:
+    """The graph in a folder that `graphconv ingest` wrote, its arrays memory-mapped.
+
+    Parameters
+    ----------
+    folder : path
+
+    Returns
+    -------
+    Graph
+        Its `folder` says where it lies. Labels and splits are in memory, all else is on disk.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from graphconv.storage.generation import GraphRecipe, write_generated
+    >>> from graphconv.storage.ingest import IngestRequest, ingest
+    >>> from graphconv.storage.stored_graph import open_graph
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> edges, nodes = write_generated(
+    ...     GraphRecipe("planted-partition", 50, 100, n_features=3), folder / "tables"
+    ... )
+    >>> _ = ingest(IngestRequest((str(edges),), (str(nodes),), folder / "graph"))
+    >>> open_graph(folder / "graph").n_nodes
+    50
+    """
+    return _open(Path(folder).resolve())
+
+
+def open_outline(folder: str | Path) -> Graph:
+    """Ids, labels and splits of a stored graph, where its edges and features may be elsewhere.
+
+    Numbers of edges and features are those of the graph, but both matrices are empty.
+    """
+    return _open(Path(folder).resolve(), with_matrices=False)
+
+
+def store_graph(graph: Graph, folder: str | Path) -> None:
+    """Write a graph that is in memory as a folder that `open_graph` opens, whole or not at all.
+
+    Parameters
+    ----------
+    graph : Graph
+        Its ids must be all whole numbers or all text.
+    folder : path
+        Replaced, if it is there.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from graphconv import load_dataset
+    >>> from graphconv.storage.stored_graph import open_graph, store_graph
+    >>> folder = pathlib.Path(tempfile.mkdtemp(), "karate")
+    >>> store_graph(load_dataset("karate"), folder)
+    >>> open_graph(folder)
+    Graph('karate': 34 nodes, 78 edges, no features, 4 classes, 34 labelled)
+    """
+    from graphconv.io.table_encoding import TableEncoding
+
+    with replacing_folder(Path(folder)) as new:
+        arrays = write_matrix(
+            new, "adjacency", graph.adjacency, is_unweighted=not graph.is_weighted
+        )
+        arrays["degree"] = write_array(new / "degree.bin", graph.degree)
+        arrays["labels"] = write_array(new / "labels.bin", graph.labels.astype(np.int32))
+        if graph.features is not None:
+            arrays |= write_matrix(new, "features", graph.features)
+        for name in _SPLIT_NAMES:
+            file = f"{name}_index"
+            arrays[file] = write_array(new / f"{file}.bin", getattr(graph, file))
+        ids_file = None
+        if graph.node_ids.dtype.kind in "iu":
+            arrays["ids"] = write_array(new / "ids.bin", graph.node_ids.astype(np.int64))
+        else:
+            ids_file = _write_ids(new / "ids.arrow", graph.node_ids)
+        specs = {name: array.to_json() for name, array in arrays.items()}
+        names = graph.feature_names or [f"f{place}" for place in range(graph.n_features)]
+        manifest = {
+            "format": FORMAT,
+            "name": graph.name,
+            "directed": graph.directed,
+            "n_nodes": graph.n_nodes,
+            "n_entities": graph.n_entities,
+            "n_edges": graph.n_edges,
+            "n_entries": int(graph.adjacency.nnz),
+            "n_self_loops": graph.n_self_loops,
+            "n_isolated": graph.n_isolated,
+            "is_weighted": graph.is_weighted,
+            "n_labelled": int(graph.is_labelled.sum()),
+            "has_split": True,
+            "class_names": list(graph.class_names),
+            "feature_names": None if graph.features is None else list(names),
+            "encoding": TableEncoding().to_json(),
+            "arrays": specs,
+            "ids_file": ids_file,
+            "digest": graph.fingerprint(),
+            "notes": [],
+        }
+        (new / MANIFEST).write_text(json_text(manifest, indent=1), encoding="utf-8")
+
+
+def _write_ids(path: Path, ids: Any) -> dict[str, str]:
+    import pyarrow as pa
+
+    schema = pa.schema([("id", pa.large_string())])
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as file:
+        texts = pa.array([str(node) for node in ids.tolist()], type=pa.large_string())
+        file.write_batch(pa.record_batch([texts], schema=schema))
+    return {"file": path.name, "blake2b": file_checksum(path)}
+
+
+def _open(folder: Path, *, with_matrices: bool = True) -> Graph:
+    manifest = read_manifest(folder)
+    try:
+        return _graph_of(folder, manifest, with_matrices)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{folder / MANIFEST} must be complete, but lacks {error}") from error
+
+
+def _graph_of(folder: Path, manifest: dict[str, Any], with_matrices: bool) -> Graph:
+    if sys.byteorder != "little":
+        raise ValueError("stored graphs are little-endian, this machine is not")
+    specs = {k: StoredArray.from_json(v) for k, v in manifest["arrays"].items()}
+    arrays = {
+        name: spec.open(folder)
+        for name, spec in specs.items()
+        if with_matrices or name.partition(".")[0] not in ("adjacency", "features", "degree")
+    }
+    n_nodes = manifest["n_nodes"]
+    names = manifest["feature_names"]
+    known = {"_folder": folder, "_content_digest": manifest["digest"]}
+    features: Any = arrays.get("features")
+    if with_matrices:
+        adjacency = csr_of_arrays("adjacency", arrays, (n_nodes, n_nodes))
+        if "features.indptr" in arrays:
+            features = csr_of_arrays("features", arrays, (n_nodes, len(names)))
+        known["degree"] = arrays["degree"]
+    else:
+        adjacency = sp.csr_array((n_nodes, n_nodes), dtype=np.float32)
+        if names is not None:
+            features = sp.csr_array((n_nodes, len(names)), dtype=np.float32)
+    ids: Any = arrays.get("ids")
+    if ids is None:
+        ids = StoredIds(folder / manifest["ids_file"]["file"], n_nodes)
+    fields = {
+        "name": manifest["name"],
+        "directed": manifest["directed"],
+        # Folders of graphconv ingest hold no relations.
+        "n_entities": manifest.get("n_entities", n_nodes),
+        "adjacency": adjacency,
+        "features": features,
+        "labels": arrays["labels"].astype(np.int64),
+        "class_names": tuple(manifest["class_names"]),
+        "node_ids": ids,
+        "feature_names": tuple(names) if features is not None else None,
+        **{
+            f"{name}_index": np.asarray(arrays[f"{name}_index"]) if manifest["has_split"] else None
+            for name in _SPLIT_NAMES
+        },
+    }
+    known |= {name: manifest[name] for name in _KNOWN_SIZES}
+    return Graph.trusted(fields, known)
+
+
+def csr_of_arrays(name: str, arrays: dict[str, Array], shape: tuple[int, int]) -> sp.csr_array:
+    """A matrix of mapped arrays, put together by hand: scipy's constructor would copy them."""
+    matrix = sp.csr_array(shape, dtype=np.float32)
+    matrix.indptr = arrays[f"{name}.indptr"]
+    matrix.indices = arrays[f"{name}.indices"]
+    values = arrays.get(f"{name}.data")
+    if values is None:
+        values = np.broadcast_to(np.float32(1), matrix.indices.shape)
+    matrix.data = values
+    matrix.has_canonical_format = True
+    return matrix
+
+
+def verify_graph(folder: str | Path, advance: Callable[[int], None] | None = None) -> int:
+    """Compare every file of a stored graph with its checksum; raise ValueError if one differs.
+
+    Parameters
+    ----------
+    folder : path
+    advance : callable, optional
+        Told how many more bytes have been read.
+
+    Returns
+    -------
+    int
+        How many bytes were compared.
+    """
+    folder = Path(folder)
+    manifest = read_manifest(folder)
+    files = {spec["file"]: spec["blake2b"] for spec in manifest["arrays"].values()}
+    if manifest.get("ids_file"):
+        files[manifest["ids_file"]["file"]] = manifest["ids_file"]["blake2b"]
+    for name, expected in files.items():
+        if file_checksum(folder / name, advance) != expected:
+            raise ValueError(
+                f"{folder / name} must have the checksum of its manifest, but its bytes changed"
+            )
+    return sum((folder / name).stat().st_size for name in files)
+
+
+def file_checksum(path: Path, advance: Callable[[int], None] | None = None) -> str:
+    """BLAKE2b of a file, read a block at a time."""
+    digest = hashlib.blake2b()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            digest.update(block)
+            if advance is not None:
+                advance(len(block))
+    return digest.hexdigest()

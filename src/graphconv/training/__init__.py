@@ -1,0 +1,1 @@
+"""The loop, early stopping, fit, search, calibration, checkpoints; several processes."""

@@ -1,0 +1,334 @@
+"""Models on disk: safetensors for numbers, JSON for everything else, nothing that can run code.
+
+A FittedGCN enters, a folder leaves; and back. While a training runs, its state lies in
+one file beside the folder, from which it continues bit for bit.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+import graphconv
+from graphconv.graph import Graph
+from graphconv.graph.scaling import FeatureScaler
+from graphconv.io.files import (
+    check_replaceable,
+    json_text,
+    remove_leftovers,
+    replacing_file,
+    replacing_folder,
+)
+from graphconv.io.graph_files import read_npz, write_npz
+from graphconv.io.table_encoding import TableEncoding
+from graphconv.models.gcn import GCN
+from graphconv.models.settings import Settings
+from graphconv.storage.stored_graph import is_stored_graph, open_graph
+from graphconv.training.calibration import Calibration
+from graphconv.training.fit import build_model
+from graphconv.training.fitted import FittedGCN
+
+FORMAT = 1
+_SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A model with what it needs to read new tables as it read those it was trained on.
+
+    `identity` says what training it came from, as in `TrainingFile`.
+    """
+
+    fitted: FittedGCN
+    encoding: TableEncoding | None = None
+    table_options: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
+    identity: dict[str, Any] = field(default_factory=dict)
+
+
+def save_model(saved: SavedModel, folder: Path, also: Callable[[Path], None] | None = None) -> None:
+    """Write a model folder, whole or not at all.
+
+    Parameters
+    ----------
+    saved : SavedModel
+    folder : Path
+        Made if need be. A model folder that is there is replaced; anything else is left alone.
+    also : callable, optional
+        Writes more of `files.RESULT_FILES` into the folder that it is given.
+    """
+    check_replaceable(folder)
+    fitted = saved.fitted
+    tensors = {name: p.detach().contiguous() for name, p in fitted.model.named_parameters()}
+    for name in ("mean", "scale"):
+        values = getattr(fitted.scaler, name)
+        if values is not None:
+            tensors[f"scaler.{name}"] = torch.from_numpy(values)
+    description = {
+        "format": FORMAT,
+        "model": "gcn",
+        "settings": fitted.settings.to_json(),
+        "choice": fitted.choice,
+        "seeds": list(fitted.model.seeds),
+        "lambda_max": fitted.model.propagation.lambda_max,
+        "classes": [_plain(name) for name in fitted.graph.class_names],
+        "n_features": fitted.graph.n_features,
+        "scaling": fitted.scaler.kind,
+        "n_epochs": fitted.n_epochs,
+        "calibration": asdict(fitted.calibration),
+        "history": fitted.history,
+        "metrics": saved.metrics,
+        "identity": saved.identity,
+        "table_options": saved.table_options,
+        "encoding": None if saved.encoding is None else saved.encoding.to_json(),
+        "data_fingerprint": fitted.graph.fingerprint(),
+        # A graph on disk stays where it is; the model only says where that was.
+        "stored_graph": None if fitted.graph.folder is None else str(fitted.graph.folder),
+        "versions": {
+            "graphconv": graphconv.__version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "torch": torch.__version__,
+        },
+    }
+    with replacing_folder(folder) as new:
+        _save_tensors(tensors, new / "model.safetensors")
+        (new / "model.json").write_text(json_text(description, indent=1), encoding="utf-8")
+        if fitted.graph.folder is None:
+            write_npz(fitted.graph, new / "graph.npz")
+        else:
+            np.savez(
+                new / "splits.npz",
+                **{name: getattr(fitted.graph, f"{name}_index") for name in _SPLITS},
+            )
+        if also is not None:
+            also(new)
+
+
+def _save_tensors(
+    tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None
+) -> None:
+    try:
+        safetensors.torch.save_file(tensors, path, metadata)
+    except safetensors.SafetensorError as error:
+        # It wraps what the operating system said: "I/O error: ... (os error 28)".
+        found = re.search(r"os error (\d+)", str(error))
+        if found is None:
+            raise
+        number = int(found[1])
+        raise OSError(number, os.strerror(number), str(path)) from error
+
+
+def load_model(folder: Path, moved_to: Path | None = None) -> SavedModel:
+    """Read a model folder that `save_model` wrote.
+
+    Parameters
+    ----------
+    folder : Path
+    moved_to : Path, optional
+        Where else the graph on disk may be that the model was trained on.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from graphconv import load_dataset
+    >>> from graphconv.training.checkpoint import SavedModel, load_model, save_model
+    >>> from graphconv.training.fit import fit_gcn
+    >>> fitted = fit_gcn(load_dataset("karate"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(SavedModel(fitted), Path(folder) / "model")
+    ...     again = load_model(Path(folder) / "model").fitted
+    >>> bool((again.probabilities() == fitted.probabilities()).all())
+    True
+    """
+    description = read_description(folder)
+    try:
+        tensors = safetensors.torch.load_file(folder / "model.safetensors")
+        graph = _training_graph(folder, description, moved_to)
+        settings = Settings.from_json(description["settings"])
+        fitted = _rebuild(description, settings, graph, tensors)
+        encoding = description["encoding"]
+        return SavedModel(
+            fitted,
+            None if encoding is None else TableEncoding.from_json(encoding),
+            description["table_options"],
+            description["metrics"],
+            description.get("identity", {}),
+        )
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        RuntimeError,
+        safetensors.SafetensorError,
+    ) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(f"{folder} must be a complete graphconv model, but: {reason}") from error
+
+
+def _training_graph(folder: Path, description: dict[str, Any], moved_to: Path | None) -> Graph:
+    stored = description.get("stored_graph")
+    if stored is None:
+        return read_npz(folder / "graph.npz")
+    with np.load(folder / "splits.npz", allow_pickle=False) as arrays:
+        splits = [arrays[name] for name in _SPLITS]
+    for place in (moved_to, Path(stored)):
+        if place is not None and is_stored_graph(place):
+            graph = open_graph(place).with_split(*splits)
+            if graph.fingerprint() == description["data_fingerprint"]:
+                return graph
+    raise FileNotFoundError(
+        f"{folder} was trained on the graph in {stored}, which is not there or has changed: "
+        "where it was moved to can be given as the data"
+    )
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """What a model folder says of its model: settings, classes, metrics and so on."""
+    path = folder / "model.json"
+    if not path.is_file():
+        what = "has no model.json" if folder.is_dir() else "is not there"
+        if (folder / "results.json").is_file():
+            what = "holds the results of a baseline, which has no model to save"
+        raise FileNotFoundError(f"{folder} must be a graphconv model folder, but {what}")
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} must be JSON, but can't be read: {error}") from error
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        found = description.get("format") if isinstance(description, dict) else None
+        raise ValueError(f"{path} must have model format {FORMAT}, got {found!r}")
+    return description
+
+
+def _rebuild(
+    description: dict[str, Any], settings: Settings, graph: Graph, tensors: dict[str, Tensor]
+) -> FittedGCN:
+    mean, scale = (
+        tensors.pop(f"scaler.{name}").numpy() if f"scaler.{name}" in tensors else None
+        for name in ("mean", "scale")
+    )
+    # The eigenvalue belongs to the training; other graphs have others.
+    known = replace(settings, lambda_max=description["lambda_max"])
+    model = build_model(graph, known, description["seeds"])
+    _load_weights(model, tensors)
+    return FittedGCN(
+        graph,
+        settings,
+        FeatureScaler(description["scaling"], mean, scale),
+        model,
+        description["n_epochs"],
+        # JSON has no NaN, which the validation figures are without validation nodes.
+        {
+            name: [math.nan if value is None else value for value in values]
+            for name, values in description["history"].items()
+        },
+        description["choice"],
+        # Models of earlier versions have none.
+        Calibration(**description.get("calibration", {})),
+    )
+
+
+def _load_weights(model: GCN, tensors: dict[str, Tensor]) -> None:
+    """Put saved weights into a model.
+
+    Not load_state_dict: layers share the propagation, whose learned weight it wants once a layer.
+    """
+    parameters = dict(model.named_parameters())
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    if shapes != {name: tuple(parameter.shape) for name, parameter in parameters.items()}:
+        raise RuntimeError("its weights are not those of its settings")
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(tensors[name])
+
+
+def _plain(name: Any) -> Any:
+    if isinstance(name, str | int | float | bool):
+        return name
+    raise ValueError(f"class names must be text or numbers to be saved, got {name!r}")
+
+
+class TrainingFile:
+    """The state of a training that is under way, in one file, replaced whole each time.
+
+    Parameters
+    ----------
+    path : Path
+    identity : dict
+        What must be the same for a training to be continued: data, settings, seeds.
+    seconds : float
+        How often to write; 0 writes after every epoch.
+    """
+
+    def __init__(self, path: Path, identity: dict[str, Any], seconds: float = 10.0) -> None:
+        self.path = path
+        # As JSON reads it back: tuples are lists.
+        self.identity = json.loads(json_text(identity))
+        self.seconds = seconds
+        self.stop_requested = False
+        self.has_begun = False  # whether there is anything to save yet
+        self._last = monotonic()
+
+    def __call__(self, make_tensors: Callable[[], dict[str, Tensor]]) -> None:
+        """Write if it is time; if a stop was asked for, write and raise KeyboardInterrupt."""
+        self.has_begun = True
+        if self.stop_requested or monotonic() - self._last >= self.seconds:
+            with replacing_file(self.path) as new:
+                metadata = {"identity": json_text(self.identity)}
+                _save_tensors(make_tensors(), new, metadata)
+            self._last = monotonic()
+        if self.stop_requested:
+            raise KeyboardInterrupt
+
+    def read(self) -> dict[str, Tensor] | None:
+        """The saved state; None if there is none."""
+        if not self.path.exists():
+            return None
+        identity = read_identity(self.path)
+        for key, value in self.identity.items():
+            if identity.get(key) != value:
+                raise ValueError(
+                    f"{self.path} must be from the same training to continue it, "
+                    f"but its {key.replace('_', ' ')} differs{_shown(identity.get(key), value)}"
+                )
+        return safetensors.torch.load_file(self.path)
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+        remove_leftovers(self.path)
+
+
+def _shown(before: object, now: object) -> str:
+    """The two values of a difference, where they are short enough to help."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+        return f" in {', '.join(names)}"
+    brief = all(value is None or len(str(value)) < 30 for value in (before, now))
+    return f": {before} there, {now} here" if brief else ""
+
+
+def read_identity(path: Path) -> dict[str, Any]:
+    """What a training file says of the training it belongs to."""
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            identity = json.loads(file.metadata()["identity"])
+    except (safetensors.SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} must be a training to continue, but can't be read") from error
+    assert isinstance(identity, dict)
+    return identity

@@ -1,0 +1,327 @@
+"""fit_gcn(): from a Graph to a fitted model that labels it, or another graph.
+
+This is what the estimator and the command line share. It needs no scikit-learn, whose import takes
+as long as training on Cora.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from graphconv import kernels as kernel_choice
+from graphconv.engine.batches import make_batch
+from graphconv.engine.memory_estimate import settle_batches
+from graphconv.engine.mini_batches import MiniBatches
+from graphconv.engine.objective import FloatArray, LabelledBatch
+from graphconv.engine.summing import sum_beforehand
+from graphconv.graph import Graph, IntArray
+from graphconv.graph.scaling import (
+    FeatureScaler,
+    Scaling,
+    fit_scaler,
+    fit_stored_scaler,
+)
+from graphconv.graph.splits import check_trainable, hold_out_validation
+from graphconv.kernels.hashing import hash_key
+from graphconv.models.gcn import GCN, Activation
+from graphconv.models.propagation import Propagation, Rule, largest_eigenvalue
+from graphconv.models.settings import Settings, resolve_settings
+from graphconv.training.calibration import fit_calibration
+from graphconv.training.fitted import FittedGCN, scaled_features
+from graphconv.training.loop import (
+    Epoch,
+    MakeBatches,
+    Progress,
+    TrainingState,
+    train,
+)
+from graphconv.training.scores import mean_over_runs
+from graphconv.training.search import choose_settings
+
+FloatMatrix = npt.NDArray[np.float32]
+# Fewer held-out nodes than this say too little to stop by: all labels then train, for a fixed time.
+MIN_VALIDATION = 20
+VALIDATION_FRACTION = 0.2
+# Validation nodes that calibration goes by; fewer where each must be read from disk.
+MOST_CALIBRATED, MOST_CALIBRATED_STORED = 5000, 1000
+MakeTensors = Callable[[], dict[str, Tensor]]
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who looks on while a model trains; see `graphconv.training.loop.train`."""
+
+    on_epoch: Callable[[Progress], None] | None = None
+    resume_from: dict[str, Tensor] | None = None
+    on_checkpoint: Callable[[MakeTensors], None] | None = None
+    on_note: Callable[[str], None] | None = None
+    on_end: Callable[[TrainingState], None] | None = None  # told the record
+
+
+def fit_gcn(
+    graph: Graph,
+    *,
+    preset: str = "robust",
+    overrides: dict[str, Any] | None = None,
+    seeds: Sequence[int] = (0,),
+    validation_fraction: float = VALIDATION_FRACTION,
+    calibrate: bool = True,
+    kernels: kernel_choice.KernelName = "auto",
+    watch: Watch | None = None,
+    auto: bool = True,
+) -> FittedGCN:
+    """Train a GCN, or several that differ in their seed, on the training nodes of a graph.
+
+    Parameters
+    ----------
+    graph : Graph
+    preset : {"robust", "paper", "paper-nell", "auto"}
+    overrides : dict, optional
+        Settings that differ from the preset's.
+    seeds : sequence of int
+        One model each; all train at once.
+    validation_fraction : float
+        Share of the training nodes to set aside, where the graph has no validation nodes. If that
+        makes fewer than 20, none are, and training lasts a fixed 200 epochs.
+    calibrate : bool
+        Whether to fit a temperature and a share of doubt to the validation nodes, where there are
+        any, so that confidence can be believed; see `fit_calibration`.
+    kernels : {"auto", "native", "reference"}
+    watch : Watch, optional
+    auto : bool
+        Train in mini-batches where the full batch would not fit the memory; else that is an error.
+
+    Examples
+    --------
+    >>> from graphconv import load_dataset
+    >>> from graphconv.training.fit import fit_gcn
+    >>> fitted = fit_gcn(load_dataset("karate"), seeds=[1, 2])
+    >>> fitted.probabilities().shape  # nodes, models, classes
+    (34, 2, 4)
+    """
+    overrides = overrides or {}
+    check_trainable(graph)
+    graph = hold_out(graph, validation_fraction, seeds[0])
+    settings = resolve_settings("robust" if preset == "auto" else preset, overrides)
+    choice = ""
+    if preset == "auto":
+        if graph.folder is not None:
+            raise ValueError("preset must not be 'auto' for a graph on disk")
+
+        def predict(fold: Graph, tried: Settings, seeds: list[int]) -> FloatMatrix:
+            model, scaler, _ = _train(fold, tried, seeds, kernels, Watch())
+            fitted = FittedGCN(fold, tried, scaler, model, n_epochs=0)
+            return mean_over_runs(fitted.probabilities(nodes=fold.validation_index))
+
+        settings, choice = choose_settings(graph, settings, set(overrides), seeds[0], predict)
+    watch = watch or Watch()
+    settings, note = settle_batches(graph, settings, len(seeds), auto=auto)
+    if watch.on_note is not None and note:
+        watch.on_note(note)
+    model, scaler, state = _train(graph, settings, seeds, kernels, watch)
+    if watch.on_end is not None:
+        watch.on_end(state)
+    fitted = FittedGCN(
+        graph, settings, scaler, model, int(state.stopped_at.max()), history_of(state), choice
+    )
+    return calibrated(fitted) if calibrate else fitted
+
+
+def history_of(state: TrainingState) -> dict[str, list[float]]:
+    """Loss and accuracy of each epoch, a mean over the replicas that it trained."""
+    figures = np.array(state.epochs)  # (n_epochs, 4, n_replicas)
+    has_run = state.stopped_at > np.arange(len(figures))[:, None, None]
+    means = figures.mean(axis=2, where=has_run)
+    return {name: means[:, k].tolist() for k, name in enumerate(Epoch._fields)}
+
+
+def build_model(
+    graph: Graph,
+    settings: Settings,
+    seeds: Sequence[int],
+    kernels: kernel_choice.KernelName = "auto",
+    n_features: int | None = None,
+) -> GCN:
+    """An untrained GCN for a graph.
+
+    `n_features` are those of the whole, where the graph is a part of one.
+
+    Examples
+    --------
+    >>> from graphconv import Settings, load_dataset
+    >>> from graphconv.training.fit import build_model
+    >>> model = build_model(load_dataset("karate"), Settings(hidden=(4,)), seeds=[0])
+    >>> tuple(model.layers[0].weight.shape)  # features, terms, replicas, width
+    (34, 1, 1, 4)
+    """
+    lambda_max = settings.lambda_max
+    if lambda_max == "true":
+        needed = settings.propagation == "chebyshev" and not graph.directed
+        if needed and graph.folder is not None:
+            raise ValueError(
+                "lambda_max must be a number for a graph on disk (2 is its bound), got 'true'"
+            )
+        lambda_max = largest_eigenvalue(graph) if needed else 2.0
+    propagation = Propagation(
+        cast(Rule, settings.propagation),
+        directed=graph.directed,
+        self_loop_weight=settings.self_loop_weight,
+        chebyshev_order=settings.chebyshev_order,
+        lambda_max=lambda_max,
+        n_replicas=len(seeds),
+        kernels=kernel_choice.select(kernels),
+    )
+    return GCN(
+        graph.n_features if n_features is None else n_features,
+        graph.n_classes,
+        propagation,
+        hidden=settings.hidden,
+        seeds=seeds,
+        dropout=settings.dropout,
+        activation=cast(Activation, settings.activation),
+        residual=settings.residual,
+        bias=settings.bias,
+    )
+
+
+def _train(
+    graph: Graph,
+    settings: Settings,
+    seeds: Sequence[int],
+    kernels: kernel_choice.KernelName,
+    watch: Watch,
+) -> tuple[GCN, FeatureScaler, TrainingState]:
+    scaler, features = _scaled_features(graph, settings)
+    model = build_model(graph, settings, seeds, kernels)
+
+    batches: Sequence[LabelledBatch] | MakeBatches
+    watched: LabelledBatch | MakeBatches | None
+    if settings.is_full_batch(len(graph.train_index)):
+        training, watched = full_batches(graph, settings, model, features)
+        batches = [training]
+    else:
+        parts = MiniBatches(
+            graph,
+            settings,
+            n_hops=model.n_hops,
+            features=features,
+            class_weight=class_weights(graph, settings),
+            seed=seeds[0],
+        )
+        batches = parts.training
+        watched = parts.validation if len(graph.validation_index) else None
+    state = train(
+        model,
+        batches,
+        watched,
+        settings,
+        on_epoch=watch.on_epoch,
+        resume_from=watch.resume_from,
+        on_checkpoint=watch.on_checkpoint,
+    )
+    return model, scaler, state
+
+
+def full_batches(
+    graph: Graph, settings: Settings, model: GCN, features: Any = None
+) -> tuple[LabelledBatch, LabelledBatch | None]:
+    """The batch of all training nodes, and that of all validation nodes if there are any.
+
+    `features` stand in for the graph's, for features that were scaled.
+
+    Examples
+    --------
+    >>> from graphconv import Settings, load_dataset
+    >>> from graphconv.training.fit import build_model, full_batches
+    >>> karate = load_dataset("karate")
+    >>> model = build_model(karate, Settings(), [0])
+    >>> training, validation = full_batches(karate, Settings(), model)
+    >>> training.batch.n_within, validation is None
+    ((4, 34, 34), True)
+    """
+    # Validation weighs classes as training does, or early stopping would undo the weights.
+    class_weight = class_weights(graph, settings)
+
+    def labelled(index: IntArray, drops: bool) -> LabelledBatch:
+        batch = make_batch(graph, index, n_hops=model.n_hops, features=features)
+        if not drops:
+            batch = sum_beforehand(batch, model.propagation)
+        return LabelledBatch.make(batch, graph.labels, class_weight)
+
+    training = labelled(graph.train_index, model.drops_features)
+    if not len(graph.validation_index):
+        return training, None
+    return training, labelled(graph.validation_index, drops=False)
+
+
+def calibrated(fitted: FittedGCN, each: FloatMatrix | None = None) -> FittedGCN:
+    """The same with the calibration that suits its validation nodes.
+
+    `each` are the probabilities of all nodes, where they are known already.
+
+    One for the ensemble, not one a replica: its averaged probabilities are what is predicted, and
+    scaling them can't change a label.
+    """
+    graph = fitted.graph
+    if not len(graph.validation_index):
+        return fitted
+    # Two numbers need no more nodes than this, and each node of a large graph has its neighbours.
+    most = MOST_CALIBRATED if graph.folder is None else MOST_CALIBRATED_STORED
+    everyone = graph.validation_index
+    index = everyone[np.linspace(0, len(everyone) - 1, min(len(everyone), most)).astype(np.int64)]
+    own = fitted.probabilities(nodes=index) if each is None else each[index]
+    shares = mean_over_runs(own)
+    return replace(fitted, calibration=fit_calibration(shares, graph.labels[index]))
+
+
+def _scaled_features(graph: Graph, settings: Settings) -> tuple[FeatureScaler, Any]:
+    """A scaler that suits the features, and what it makes of them."""
+    kind = cast(Scaling, settings.scaling)
+    if graph.folder is None or graph.features is None:
+        scaler = fit_scaler(graph.features, kind)
+    else:
+        scaler = fit_stored_scaler(graph.features, kind)
+    return scaler, scaled_features(graph, scaler)
+
+
+def class_weights(graph: Graph, settings: Settings) -> FloatArray | None:
+    """How much a node of each class counts; None where all count the same."""
+    given = settings.class_weight
+    if given is None:
+        return None
+    train_labels = graph.labels[graph.train_index]
+    if given == "balanced":
+        if graph.is_multilabel:
+            raise ValueError("class_weight must be None where nodes have several labels")
+        counts = np.bincount(train_labels, minlength=graph.n_classes)
+        return 1 / np.maximum(counts, 1)
+    weights = np.ones(graph.n_classes)
+    # Names given on a command line are text, whatever the classes are.
+    number = {str(name): position for position, name in enumerate(graph.class_names)}
+    for name, weight in given:
+        if str(name) not in number:
+            known = ", ".join(repr(name) for name in graph.class_names[:10])
+            raise ValueError(f"class_weight must name classes ({known}), got {name!r}")
+        weights[number[str(name)]] = weight
+    return weights
+
+
+def hold_out(graph: Graph, fraction: float, seed: int) -> Graph:
+    """The graph with some of its training nodes for validation, if it has none and has enough."""
+    if len(graph.validation_index):
+        return graph
+    if isinstance(fraction, bool) or not 0 <= fraction < 1:
+        raise ValueError(f"validation_fraction must be at least 0 and below 1, got {fraction!r}")
+    if fraction == 0:
+        return graph
+    rng = np.random.default_rng(hash_key(seed, 1))
+    train_index, validation = hold_out_validation(graph.labels, graph.train_index, fraction, rng)
+    if len(validation) < MIN_VALIDATION:
+        return graph
+    return graph.with_split(train_index, validation, graph.test_index)

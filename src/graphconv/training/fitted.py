@@ -1,0 +1,210 @@
+"""FittedGCN: a trained model with all it needs to label a graph, the one it knows or another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from graphconv.engine.batches import Batch, make_batch
+from graphconv.engine.blocks import run_in_blocks
+from graphconv.graph import Graph, IntArray
+from graphconv.graph.mapping import release
+from graphconv.graph.scaling import FeatureScaler, StoredFeatures
+from graphconv.models.gcn import GCN
+from graphconv.models.settings import Settings
+from graphconv.storage.memory import available_memory
+from graphconv.training.calibration import Calibration
+from graphconv.training.loop import single_torch_thread
+from graphconv.training.scores import mean_over_runs
+
+FloatMatrix = npt.NDArray[np.float32]
+# Batches of more numbers than this are not kept for the next prediction.
+MOST_KEPT = 10_000_000
+# Rows whose logits become probabilities at a time.
+BLOCK_ROWS = 1 << 16
+# Below this nobody needs to ask how much memory there is.
+MIN_BLOCKED_BYTES = 1 << 28
+
+
+@dataclass(frozen=True, eq=False)
+class FittedGCN:
+    """A trained model with all it needs to label a graph.
+
+    Parameters
+    ----------
+    graph : Graph
+        What it was trained on, with the validation nodes that were set aside.
+    settings : Settings
+    scaler : FeatureScaler
+    model : GCN
+    n_epochs : int
+        Epochs run, by the longest-running replica.
+    history : dict of lists
+        Loss and accuracy of each epoch, a mean over replicas.
+    choice : str
+        With preset "auto", what was chosen and why.
+    calibration : Calibration
+        What makes its confidence believable, by the validation nodes.
+    """
+
+    graph: Graph
+    settings: Settings
+    scaler: FeatureScaler
+    model: GCN
+    n_epochs: int
+    history: dict[str, list[float]] = field(default_factory=dict)
+    choice: str = ""
+    calibration: Calibration = field(default_factory=Calibration)
+    # Scaling features and laying out a batch takes longer than predicting from it.
+    _batches: WeakKeyDictionary[Graph, Batch] = field(
+        default_factory=WeakKeyDictionary, init=False, repr=False
+    )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Batches are kept by the identity of their graph: a copy begins without.
+        return {name: value for name, value in self.__dict__.items() if name != "_batches"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _batches=WeakKeyDictionary())
+
+    @property
+    def self_loop_weight(self) -> float:
+        """lambda, learned or given; the mean over replicas."""
+        return float(np.mean(self.model.propagation.self_loop_weight))
+
+    def probabilities(
+        self,
+        graph: Graph | None = None,
+        nodes: IntArray | None = None,
+        *,
+        scratch: Path | None = None,
+        advance: Callable[[int], None] | None = None,
+    ) -> FloatMatrix:
+        """Probabilities of each replica, uncalibrated, shape (n_nodes, n_replicas, n_classes).
+
+        Of the training graph's nodes, or those of another graph with the same features; of all of
+        them, or of some. All nodes of a large graph are worked on in blocks, see `works_in_blocks`
+        and `inference.run_in_blocks`, which says what `scratch` and `advance` are.
+        """
+        graph = self._checked(graph)
+        if nodes is not None or not works_in_blocks(graph, self.model):
+            return self.batch_probabilities(self._batch(graph, nodes))
+        with torch.no_grad(), single_torch_thread():
+            values = run_in_blocks(self.model, graph, self.scaler, scratch=scratch, advance=advance)
+            # In place, a piece at a time: the array may be larger than memory.
+            for piece in _pieces(values):
+                part = torch.from_numpy(piece)
+                part.copy_(self.shares(part))
+        return values
+
+    def batch_probabilities(self, batch: Batch) -> FloatMatrix:
+        """Probabilities of a batch's targets, shape (n_targets, n_replicas, n_classes).
+
+        The batch's features are taken as they are: they must have been through the scaler.
+        """
+        with torch.no_grad(), single_torch_thread():
+            shares = self.shares(self.model(batch))
+        self.model.propagation.kernels.trim_memory()
+        return cast(FloatMatrix, shares.numpy())
+
+    def shares(self, logits: Tensor) -> Tensor:
+        """Probabilities of logits of shape (n_nodes, n_replicas, n_classes)."""
+        if self.graph.is_multilabel:
+            return logits.sigmoid()
+        # Classes first: over a short last axis torch takes as long as the rest of the model.
+        return logits.movedim(2, 0).contiguous().softmax(dim=0).movedim(0, 2).contiguous()
+
+    def ensemble_probabilities(self, graph: Graph | None = None) -> FloatMatrix:
+        """What predictions show: the replicas' mean, calibrated, shape (n_nodes, n_classes)."""
+        return self.calibrate(mean_over_runs(self.probabilities(graph)))
+
+    def calibrate(self, probabilities: FloatMatrix) -> FloatMatrix:
+        """Averaged probabilities made believable; labels stay as they are.
+
+        An array on disk is changed in place.
+        """
+        if not isinstance(probabilities, np.memmap):
+            return self.calibration.apply(probabilities, self.graph.is_multilabel)
+        for piece in _pieces(probabilities):
+            piece[...] = self.calibration.apply(piece, self.graph.is_multilabel)
+        return probabilities
+
+    def embedding(self, graph: Graph | None = None, *, scratch: Path | None = None) -> FloatMatrix:
+        """Activations that enter the last layer, those of replicas side by side."""
+        graph = self._checked(graph)
+        with torch.no_grad(), single_torch_thread():
+            if works_in_blocks(graph, self.model) and len(self.model.layers) > 1:
+                values = run_in_blocks(self.model, graph, self.scaler, embed=True, scratch=scratch)
+                return values.reshape(len(values), -1)
+            hidden = self.model.embed(self._batch(graph))
+        return cast(FloatMatrix, hidden.reshape(hidden.shape[0], -1).numpy())
+
+    def _checked(self, graph: Graph | None) -> Graph:
+        graph = self.graph if graph is None else graph
+        self.check_fits(graph)
+        return graph
+
+    def check_fits(self, given: Graph) -> None:
+        """Refuse a graph whose features are not of the kind the model was trained with."""
+        known = self.graph
+        if (known.features is None) != (given.features is None):
+            had = "no features" if known.features is None else f"{known.n_features} features"
+            has = "none" if given.features is None else str(given.n_features)
+            raise ValueError(f"the model was trained with {had}, the graph to predict has {has}")
+        if known.n_features != given.n_features:
+            what = "nodes and no features" if known.features is None else "features"
+            raise ValueError(
+                f"the model was trained with {known.n_features} {what}, the graph to predict "
+                f"has {given.n_features}"
+            )
+
+    def _batch(self, graph: Graph, nodes: IntArray | None = None) -> Batch:
+        if nodes is None and graph in self._batches:
+            return self._batches[graph]
+        features = scaled_features(graph, self.scaler)
+        batch = make_batch(graph, nodes, n_hops=self.model.n_hops, features=features)
+        if nodes is None and graph.adjacency.nnz + n_numbers(features) < MOST_KEPT:
+            self._batches[graph] = batch
+        return batch
+
+
+def n_numbers(features: Any) -> int:
+    """How many numbers features hold; of sparse ones, those that are not zero."""
+    return 0 if features is None else int(getattr(features, "nnz", features.size))
+
+
+def _pieces(array: FloatMatrix) -> Iterator[FloatMatrix]:
+    """Parts of an array that may be larger than memory, one after the other."""
+    for first in range(0, len(array), BLOCK_ROWS):
+        yield array[first : first + BLOCK_ROWS]
+        release(array)
+
+
+def works_in_blocks(graph: Graph, model: GCN) -> bool:
+    """Whether a graph is too large to compute all its rows at once.
+
+    That is: its arrays lie on disk, or a layer's input, output and the features would together take
+    more than half of the memory that is available.
+    """
+    if graph.folder is not None:
+        return True
+    widths = [layer.weight[0].numel() for layer in model.layers]  # type: ignore[index]  # nn.ModuleList has no types
+    n_dense = 0 if graph.features is None or sp.issparse(graph.features) else graph.n_features
+    n_bytes = 4 * graph.n_nodes * (n_dense + 3 * max(widths))
+    return n_bytes > MIN_BLOCKED_BYTES and n_bytes > available_memory() // 2
+
+
+def scaled_features(graph: Graph, scaler: FeatureScaler) -> Any:
+    """The features as a model sees them; a stored graph's are scaled when they are read."""
+    if graph.folder is None or graph.features is None:
+        return scaler.transform(graph.features)
+    return StoredFeatures(graph.features, scaler)

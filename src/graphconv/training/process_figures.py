@@ -1,0 +1,75 @@
+"""Process figures: what each process of a training took and sent, as numbers and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from graphconv.commands.console import Screen
+from graphconv.models.gcn import GCN
+from graphconv.storage.graph_part import GraphPart
+from graphconv.storage.memory import in_units, peak_memory
+from graphconv.training.processes import Processes
+
+
+def process_figures(
+    part: GraphPart,
+    processes: Processes,
+    model: GCN,
+    sent_making: int,
+    n_epochs: int,
+    seconds: float,
+) -> list[dict[str, int]]:
+    """Memory and bytes of every process, a row each; all processes call this together.
+
+    Parameters
+    ----------
+    part : GraphPart
+    processes : Processes
+    model : GCN
+    sent_making : int
+        Bytes that making the batches has sent.
+    n_epochs : int
+        Epochs that the bytes and the seconds are of.
+    seconds : float
+    """
+    sent = processes.sent
+    messages = [processes.messages[what] for what in ("train", "validation", "gradients")]
+    widths = [layer.weight[0, 0].numel() for layer in model.layers]  # type: ignore[index]  # nn.ModuleList has no types
+    # Forward the rows that others need, backward the gradients of the rows that it needed.
+    n_rows = len(part.lent) + part.summary.n_halo
+    figures = {
+        "peak_memory": peak_memory(),
+        "n_nodes": part.n_own,
+        "n_halo": part.summary.n_halo,
+        "n_entries": part.summary.n_entries,
+        "cut_demands": 4 * n_rows * sum(widths) * model.propagation.n_hops,
+        "sent_training": sent["train"] // n_epochs,
+        "sent_validation": sent["validation"] // n_epochs,
+        "sent_gradients": sent["gradients"] // n_epochs,
+        "sent_batches": sent_making // n_epochs,
+        "messages": sum(messages) // n_epochs,
+        "epoch_microseconds": int(1e6 * seconds / n_epochs),
+    }
+    table = processes.table(list(figures.values()))
+    return [dict(zip(figures, map(int, row), strict=True)) for row in table.tolist()]
+
+
+def show_figures(about: list[dict[str, int]], screen: Screen) -> None:
+    """The table of the processes."""
+    shown: dict[str, Callable[[dict[str, int]], str]] = {
+        "peak memory": lambda row: in_units(row["peak_memory"]),
+        "halo rows": lambda row: f"{row['n_halo']:,}",
+        "sent for them": lambda row: _kilobytes(row["sent_training"]),
+        "cut demands": lambda row: _kilobytes(row["cut_demands"]),
+        "validation": lambda row: _kilobytes(row["sent_validation"]),
+        "gradients": lambda row: _kilobytes(row["sent_gradients"]),
+        "making batches": lambda row: _kilobytes(row["sent_batches"]),
+    }
+    rows = [[str(rank), *(show(row) for show in shown.values())] for rank, row in enumerate(about)]
+    plural = "" if len(about) == 1 else "es"
+    title = f"{len(about)} process{plural}, kB that each sends in an epoch"
+    screen.table(title, ["rank", *shown], rows)
+
+
+def _kilobytes(n_bytes: int) -> str:
+    return f"{n_bytes / 1000:,.1f}"
