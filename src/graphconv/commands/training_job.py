@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import graphconv
+from graphconv import __version__
 from graphconv.commands.console import Screen
 from graphconv.commands.data_source import DataRequest, load_data, split_data
 from graphconv.commands.summary import describe, measure, show_results
@@ -185,7 +185,7 @@ def identity_of(job: Job) -> dict[str, Any]:
     """What must be the same for an unfinished training to be continued."""
     preset, overrides = resolve(job.wanted, job.graph.name)
     return {
-        "version": graphconv.__version__,
+        "version": __version__,
         "model": job.wanted.model,
         "preset": preset,
         "settings": overrides,

@@ -18,7 +18,7 @@ def section(request: Request, log: RunLog) -> Section:
     """Train, lay out, draw."""
     from sklearn.manifold import TSNE
 
-    from graphconv import plot
+    from graphconv.report import plot
     from graphconv.report.figures import new_figure, save_figure
 
     graph = load_dataset("cora", data_dir=request.data_dir)

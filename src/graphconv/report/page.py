@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-import graphconv
+from graphconv import __version__
 from graphconv.graph import Graph
 from graphconv.io.files import json_text, replacing_file
 from graphconv.io.wording import count
@@ -120,7 +120,7 @@ def _fill(findings: Findings, fitted: FittedGCN, on_progress: OnProgress) -> str
         "data": sections.data(findings),
         "graph-text": escape(_graph_text(graph)),
         "learning": sections.learning(fitted, "loss" in charts),
-        "footer": escape(f"Made by graphconv {graphconv.__version__}."),
+        "footer": escape(f"Made by graphconv {__version__}."),
     }
     scripts = {
         "plotly": get_plotlyjs(),

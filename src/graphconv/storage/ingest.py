@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-import graphconv
+from graphconv import __version__
 from graphconv.commands.console import Screen
 from graphconv.io.files import json_text, replacing_file
 from graphconv.io.table_graph import TableOptions
@@ -193,7 +193,7 @@ def _identity(request: IngestRequest) -> dict[str, Any]:
         for path in expand(pattern)
     ]
     values = {
-        "version": graphconv.__version__,
+        "version": __version__,
         "format": FORMAT,
         "edges": request.edges,
         "nodes": request.nodes,
@@ -256,7 +256,7 @@ def _manifest(work: Work) -> dict[str, Any]:
             path.name for path in (*work.edges.paths, *(work.nodes.paths if work.nodes else ()))
         ],
         "versions": {
-            "graphconv": graphconv.__version__,
+            "graphconv": __version__,
             "duckdb": import_duckdb().__version__,
             "numpy": np.__version__,
             "python": platform.python_version(),

@@ -23,7 +23,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-import graphconv
+from graphconv import __version__
 from graphconv.graph import Graph
 from graphconv.graph.scaling import FeatureScaler
 from graphconv.io.files import (
@@ -99,7 +99,7 @@ def save_model(saved: SavedModel, folder: Path, also: Callable[[Path], None] | N
         # A graph on disk stays where it is; the model only says where that was.
         "stored_graph": None if fitted.graph.folder is None else str(fitted.graph.folder),
         "versions": {
-            "graphconv": graphconv.__version__,
+            "graphconv": __version__,
             "python": platform.python_version(),
             "numpy": np.__version__,
             "torch": torch.__version__,
