@@ -2,10 +2,18 @@
 
 import errno
 import os
+import sys
 
 import pytest
 
-from graphconv.io.files import _process, replacing_file, replacing_folder
+from graphconv.io import files
+from graphconv.io.files import (
+    _process,
+    check_replaceable,
+    remove_leftovers,
+    replacing_file,
+    replacing_folder,
+)
 
 
 def names(folder):
@@ -110,6 +118,13 @@ def test_failing_writer_leaves_the_old_folder(tmp_path, before, error):
     assert not before or (path / "old").read_text() == "old"
 
 
+@pytest.fixture
+def without_exchange(monkeypatch):
+    """As on a system that can't exchange two names in one step."""
+    monkeypatch.setattr(files, "_exchange", lambda one, other: False)
+
+
+@pytest.mark.usefixtures("without_exchange")
 def test_failure_between_the_two_renames_puts_the_old_folder_back(tmp_path, monkeypatch):
     path = tmp_path / "model"
     path.mkdir()
@@ -130,6 +145,60 @@ def test_failure_between_the_two_renames_puts_the_old_folder_back(tmp_path, monk
     assert names(path) == ["old"]
 
 
+@pytest.mark.usefixtures("without_exchange")
+def test_folder_is_replaced_without_an_exchange(tmp_path):
+    for content in ("one", "two"):
+        with replacing_folder(tmp_path / "model") as new:
+            (new / content).write_text("")
+    assert names(tmp_path / "model") == ["two"]
+    assert names(tmp_path) == ["model"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges names")
+def test_some_folder_has_the_name_at_every_moment(tmp_path, monkeypatch):
+    """Replacing a folder that is there must not rename it away first."""
+    path = tmp_path / "model"
+    path.mkdir()
+    monkeypatch.setattr(os, "replace", fail_with(AssertionError("two renames are one too many")))
+    with replacing_folder(path) as new:
+        (new / "one").write_text("1")
+    assert names(path) == ["one"]
+    assert names(tmp_path) == ["model"]
+
+
+def test_folder_that_was_renamed_away_comes_back(tmp_path):
+    """Killed between two renames: the old folder is all there is."""
+    old = tmp_path / ".model.graphconv-999999999-1.old"
+    old.mkdir()
+    (old / "weights").write_text("old")
+    (tmp_path / ".model.graphconv-999999999-1.new").mkdir()
+    remove_leftovers(tmp_path / "model")
+    assert names(tmp_path) == ["model"]
+    assert names(tmp_path / "model") == ["weights"]
+
+
+def test_files_that_are_not_ours_stay(tmp_path):
+    mine = [".model.2024.csv", ".model.2024-11.csv", ".model.17.new", ".other.graphconv-1-1.new"]
+    for name in mine:
+        (tmp_path / name).write_text("mine")
+    with replacing_file(tmp_path / "model.csv") as new:
+        new.write_text("1")
+    with replacing_folder(tmp_path / "model"):
+        pass
+    assert names(tmp_path) == sorted([*mine, "model", "model.csv"])
+
+
+def test_what_a_kill_left_in_a_model_folder_does_not_block_it(tmp_path):
+    left = [".report.graphconv-999999999-1.html", ".attempt.graphconv-999999999.new"]
+    (tmp_path / left[0]).write_text("half")
+    (tmp_path / left[1]).mkdir()
+    check_replaceable(tmp_path)
+    assert names(tmp_path) == []
+    (tmp_path / ".report.2024.html").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"holds other files \(\.report\.2024\.html\)"):
+        check_replaceable(tmp_path)
+
+
 def test_leftovers_of_a_killed_process_do_not_disturb(tmp_path):
     path = tmp_path / "model"
     leftover = tmp_path / f".model.{_process(os.getpid())}.new"
@@ -146,10 +215,10 @@ def test_a_number_that_is_used_again_is_another_process(tmp_path):
     """As after a kill, when the system has given the number to somebody else."""
     mine = _process(os.getpid())
     assert mine == _process(os.getpid())
-    assert int(mine.partition("-")[2]) > 1
-    leftover = tmp_path / f".model.{os.getpid()}-1.training"
+    assert int(mine.rpartition("-")[2]) > 1
+    leftover = tmp_path / f".model.graphconv-{os.getpid()}-1.training"
     leftover.write_text("half")
-    (tmp_path / f".model.{os.getpid()}-1.new").mkdir()
+    (tmp_path / f".model.graphconv-{os.getpid()}-1.new").mkdir()
     # Whoever is running and may be writing is left alone; so is what is nobody's.
     others = [f".model.{_process(os.getppid())}.training", ".model.2024-x.training"]
     for name in others:

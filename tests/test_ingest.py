@@ -17,7 +17,7 @@ from tests.command_line import finish, start
 from graphconv import Graph, read_tables
 from graphconv.io.table_graph import TableOptions
 from graphconv.storage.generation import GraphRecipe, write_generated
-from graphconv.storage.ingest import IngestRequest, ingest
+from graphconv.storage.ingest import IngestRequest, _write_state, ingest
 from graphconv.storage.stored_graph import open_graph, verify_graph
 
 SHARED_NOTES = ("repeated", "made undirected", "weight 0", "self-loop", "taken as missing")
@@ -322,7 +322,7 @@ def test_other_files_start_anew(tmp_path, run):
     write_generated(GraphRecipe("random", 50, 200), tmp_path / "t")
     (tmp_path / ".g.ingest").mkdir()
     state = {"identity": {"edges": ["other"]}, "finished": ["node ids"], "found": {}}
-    (tmp_path / ".g.ingest" / "state.json").write_text(json.dumps(state))
+    _write_state(tmp_path / ".g.ingest", state)
     done = run("ingest", "--edges", "t/edges.parquet", "-o", "g")
     assert done.err[0] == "note: starting anew: .g.ingest is of other files or options"
     assert open_graph("g").n_edges > 150

@@ -9,7 +9,7 @@ import math
 import os
 import re
 import shutil
-import tempfile
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,26 +54,56 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     path = _place_for(path)
     remove_leftovers(path)
     temporary = path.with_name(f".{path.name}.{_process(os.getpid())}.new")
-    old = path.with_name(f".{path.name}.{_process(os.getpid())}.old")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         with _naming(path):
             temporary.mkdir()
             yield temporary
-            for file in temporary.rglob("*"):
-                if file.is_file():
-                    _flush_to_disk(file)
-            if path.exists():
-                os.replace(path, old)
-            try:
-                os.replace(temporary, path)
-            except OSError:
-                if old.exists():
-                    os.replace(old, path)
-                raise
+            put_in_place(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+
+
+def put_in_place(new: Path, path: Path) -> None:
+    """Let a finished folder take the name `path`; what had that name is then called `new`.
+
+    There is one folder or the other under `path` at every moment, where the system can exchange
+    two names. Elsewhere there is none for an instant; `remove_leftovers` puts the old one back if
+    the process dies just then.
+    """
+    for file in new.rglob("*"):
+        if file.is_file():
+            _flush_to_disk(file)
+    if not path.exists():
+        os.replace(new, path)
+    elif not _exchange(new, path):
+        old = path.with_name(f".{path.name}.{_process(os.getpid())}.old")
+        os.replace(path, old)
+        try:
+            os.replace(new, path)
+        except OSError:
+            os.replace(old, path)
+            raise
+        os.replace(old, new)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two names in one step; False where the system or its disk can't."""
+    if not sys.platform.startswith("linux"):
+        return False
+    import ctypes
+
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):  # a C library without it
+        return False
+    here, is_exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    if renameat2(here, os.fsencode(one), here, os.fsencode(other), is_exchange) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+        return False
+    raise OSError(number, os.strerror(number), str(other))
 
 
 def check_replaceable(folder: Path) -> None:
@@ -82,6 +112,9 @@ def check_replaceable(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise FileExistsError(f"{folder} must be a folder to write the model to, but is a file")
+    for file in folder.iterdir():
+        if _is_leftover(file):
+            _remove(file)
     others = sorted(file.name for file in folder.iterdir() if file.name not in RESULT_FILES)
     if others:
         raise FileExistsError(
@@ -101,7 +134,10 @@ def check_writable(output: Path) -> None:
         folder = folder.parent
     try:
         # Permissions do not tell: root has them all, on a read-only file system too.
-        os.rmdir(tempfile.mkdtemp(prefix=".graphconv-", dir=folder))
+        remove_leftovers(folder / "attempt")
+        attempt = folder / f".attempt.{_process(os.getpid())}.new"
+        attempt.mkdir(exist_ok=True)
+        attempt.rmdir()
     except OSError as error:
         reason = error.strerror or error
         raise OSError(
@@ -141,29 +177,45 @@ def _place_for(path: Path) -> Path:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what processes that were killed while writing to `path` have left beside it."""
+    """Tidy up after processes that were killed while writing to `path`.
+
+    A folder that was to be replaced comes back, if the new one never came; all else goes.
+    """
     path = Path(os.path.realpath(path))
-    for start, end in ((path.stem, path.suffix), (path.name, ".new"), (path.name, ".old")):
-        if end == ".old" and not path.exists():
-            continue  # killed just when the new folder was to take its place: all there is
-        for other in path.parent.glob(f".{glob.escape(start)}.*{glob.escape(end)}"):
-            owner = other.name.removeprefix(f".{start}.").removesuffix(end)
-            if not re.fullmatch(r"\d+(-\d+)?", owner) or _is_running(owner):
+    for start, end in ((path.name, ".old"), (path.name, ".new"), (path.stem, path.suffix)):
+        for other in path.parent.glob(f".{glob.escape(start)}.graphconv-*{glob.escape(end)}"):
+            if not _is_leftover(other):
                 continue
-            if other.is_dir():
-                shutil.rmtree(other, ignore_errors=True)
+            if end == ".old" and not path.exists():
+                os.replace(other, path)
             else:
-                other.unlink(missing_ok=True)
+                _remove(other)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _is_leftover(path: Path) -> bool:
+    """Whether a file is a temporary one of a process that is gone."""
+    found = re.fullmatch(r"\..*\.graphconv-(\d+(?:-\d+)?)(?:\.[^.]*)?", path.name, re.DOTALL)
+    return found is not None and not _is_running(found[1])
 
 
 def _process(number: int) -> str:
-    """A process: its number and, where the system tells, when it began; numbers are used again."""
+    """A process, as temporary names have it: its number and, where the system tells, its beginning.
+
+    Numbers are used again. The program's name keeps the files apart from anybody's own.
+    """
     try:
         stat = Path(f"/proc/{number}/stat").read_text()
     except OSError:
-        return str(number)
+        return f"graphconv-{number}"
     # Its name, in brackets, may hold anything; the 20th field after it counts from the boot.
-    return f"{number}-{stat.rpartition(')')[2].split()[19]}"
+    return f"graphconv-{number}-{stat.rpartition(')')[2].split()[19]}"
 
 
 def _is_running(owner: str) -> bool:
@@ -177,7 +229,7 @@ def _is_running(owner: str) -> bool:
         return False
     except OSError:  # somebody else's, so there is one
         pass
-    now = _process(number)
+    now = _process(number).removeprefix("graphconv-")
     # Without a beginning of both, the number must do.
     return now == owner or "-" not in now or "-" not in owner
 

@@ -64,13 +64,14 @@ class TableFiles:
 
     def scan(self, paths: Sequence[Path] | None = None) -> str:
         """SQL that reads all rows, in the order of the files, or those of some files."""
-        listed = ", ".join(quoted(str(path)) for path in paths or self.paths)
+        listed = ", ".join(file_name(path) for path in paths or self.paths)
         if self.delimiter is None:
-            return f"read_parquet([{listed}])"
+            return f"read_parquet([{listed}], hive_partitioning = false)"
         types = ", ".join(f"{quoted(name)}: 'VARCHAR'" for name in self.columns)
         return (
             f"read_csv([{listed}], header = true, auto_detect = false, columns = {{{types}}}, "
-            f"delim = {quoted(self.delimiter)}, quote = '\"', escape = '\"')"
+            f"delim = {quoted(self.delimiter)}, quote = '\"', escape = '\"', "
+            "hive_partitioning = false)"
         )
 
     def is_whole(self, column: str) -> bool:
@@ -146,7 +147,7 @@ def find_tables(patterns: Sequence[str], database: Database) -> TableFiles:
 
 def expand(pattern: str) -> list[Path]:
     """The files that a name or a pattern stands for."""
-    if not glob.has_magic(pattern):
+    if not glob.has_magic(pattern) or Path(pattern).is_file():
         return [existing_file(pattern)]
     found = sorted(glob.glob(pattern, recursive=True))
     if not found:
@@ -168,7 +169,7 @@ def _delimiter(path: Path) -> str | None:
 
 def _columns(path: Path, delimiter: str | None, database: Database) -> dict[str, str]:
     if delimiter is None:
-        query = f"DESCRIBE SELECT * FROM read_parquet([{quoted(str(path))}])"
+        query = f"DESCRIBE SELECT * FROM {TableFiles((path,), {}, None).scan()}"
         return {row[0]: row[1].split("(")[0] for row in database.rows(query)}
     if path.suffix.lower() == ".zst":
         names = [str(cell) for cell in database.header(path, delimiter)]
@@ -236,7 +237,7 @@ class Database:
     def header(self, path: Path, delimiter: str) -> tuple[Any, ...]:
         """The cells of the first line of a file."""
         return self.rows(
-            f"SELECT * FROM read_csv({quoted(str(path))}, header = false, all_varchar = true, "
+            f"SELECT * FROM read_csv({file_name(path)}, header = false, all_varchar = true, "
             f"delim = {quoted(delimiter)}) LIMIT 1"
         )[0]
 
@@ -296,6 +297,11 @@ def quoted(text: str) -> str:
     "'it''s'"
     """
     return "'" + text.replace("'", "''") + "'"
+
+
+def file_name(path: Path) -> str:
+    """A file in SQL; DuckDB takes names for patterns, so brackets and stars are put in brackets."""
+    return quoted(glob.escape(str(path)))
 
 
 def identifier(name: str) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 
 from graphconv import __version__
 from graphconv.commands.console import Screen
-from graphconv.io.files import json_text, replacing_file
+from graphconv.io.files import json_text, put_in_place, remove_leftovers, replacing_file
 from graphconv.io.table_graph import TableOptions
 from graphconv.io.wording import count
 from graphconv.storage.duckdb_tables import Database, TableFiles, expand, find_tables, import_duckdb
@@ -29,7 +29,7 @@ from graphconv.storage.ingest_edges import write_adjacency
 from graphconv.storage.ingest_ids import number_edges, read_edges, read_ids, write_ids
 from graphconv.storage.ingest_nodes import write_features, write_labels
 from graphconv.storage.memory import available_memory
-from graphconv.storage.stored_graph import FORMAT, MANIFEST
+from graphconv.storage.stored_graph import FORMAT, MANIFEST, verify_graph
 
 FEATURE_TYPES = ("float32", "float16")
 # Memory of Python, numpy, Arrow and pandas themselves, which DuckDB's limit must leave.
@@ -143,11 +143,13 @@ def ingest(request: IngestRequest, screen: Screen | None = None) -> dict[str, An
     screen = screen or Screen(quiet=True)
     import_duckdb()
     output = Path(os.path.realpath(request.output))
+    remove_leftovers(output)
     _check_output(output)
     work_folder = output.with_name(f".{output.name}.ingest")
     memory = request.memory if request.memory is not None else available_memory() // 2
     identity = _identity(request)
     state = _read_state(work_folder, identity, screen)
+    is_resumed = bool(state["finished"])
     (work_folder / "arrays").mkdir(parents=True, exist_ok=True)
     database = Database(
         work_folder / "work.duckdb",
@@ -168,9 +170,16 @@ def ingest(request: IngestRequest, screen: Screen | None = None) -> dict[str, An
     finally:
         database.close()
     manifest = _manifest(work)
-    path = work.folder / MANIFEST
-    path.write_text(json_text(manifest, indent=1), encoding="utf-8")
-    _put_in_place(work.folder, output)
+    text = json_text(manifest, indent=1)
+    if not _is_in_place(output, text):
+        (work.folder / MANIFEST).write_text(text, encoding="utf-8")
+        if is_resumed and not _is_whole(work.folder):
+            screen.remark(f"starting anew: {work_folder.name} is damaged")
+            shutil.rmtree(work_folder)
+            return ingest(request, screen)
+        put_in_place(work.folder, output)
+    # First of all, so that nobody goes on from what is left if this is cut short.
+    (work_folder / "state.json").unlink()
     shutil.rmtree(work_folder)
     return manifest
 
@@ -216,9 +225,14 @@ def _read_state(folder: Path, identity: dict[str, Any], screen: Screen) -> dict[
     if not path.is_file():
         shutil.rmtree(folder, ignore_errors=True)
         return fresh
-    state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if state["identity"] != identity:
-        screen.remark(f"starting anew: {folder.name} is of other files or options")
+    try:
+        state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        is_whole = state.pop("digest") == _digest(state)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        is_whole = False
+    if not is_whole or state["identity"] != identity:
+        what = "is of other files or options" if is_whole else "is damaged"
+        screen.remark(f"starting anew: {folder.name} {what}")
         shutil.rmtree(folder)
         return fresh
     screen.remark(f"continuing after {', '.join(state['finished'])} ({folder})")
@@ -227,7 +241,11 @@ def _read_state(folder: Path, identity: dict[str, Any], screen: Screen) -> dict[
 
 def _write_state(folder: Path, state: dict[str, Any]) -> None:
     with replacing_file(folder / "state.json") as new:
-        new.write_text(json_text(state), encoding="utf-8")
+        new.write_text(json_text({**state, "digest": _digest(state)}), encoding="utf-8")
+
+
+def _digest(state: dict[str, Any]) -> str:
+    return hashlib.sha256(json_text(state).encode()).hexdigest()
 
 
 def _manifest(work: Work) -> dict[str, Any]:
@@ -269,16 +287,19 @@ _SIZES = (
 )  # fmt: skip
 
 
-def _put_in_place(new: Path, output: Path) -> None:
-    """Flush the finished folder to disk and let it take the output's name."""
-    for path in new.iterdir():
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-    old = output.with_name(f".{output.name}.{os.getpid()}.old")
-    if output.exists():
-        os.replace(output, old)
-    os.replace(new, output)
-    shutil.rmtree(old, ignore_errors=True)
+def _is_in_place(output: Path, manifest: str) -> bool:
+    """Whether an attempt that was killed while tidying up has put this very graph in place."""
+    path = output / MANIFEST
+    return path.is_file() and path.read_bytes() == manifest.encode()
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether all that stages of an earlier attempt have written is still there, unchanged."""
+    try:
+        verify_graph(folder)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def describe_manifest(manifest: dict[str, Any]) -> str:

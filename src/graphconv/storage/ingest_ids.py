@@ -148,7 +148,8 @@ def write_ids(work: Work) -> None:
 
     database = work.database
     is_whole = work.found["ids_are_whole"] or database.value(
-        "SELECT bool_and(id = CAST(TRY_CAST(id AS BIGINT) AS VARCHAR)) IS TRUE FROM ids"
+        # What is no number is NULL, which bool_and would pass over.
+        "SELECT bool_and(coalesce(id = CAST(TRY_CAST(id AS BIGINT) AS VARCHAR), false)) FROM ids"
     )
     n_nodes = work.found["n_nodes"]
     with work.screen.counting("writing ids", n_nodes, "ids") as advance:
