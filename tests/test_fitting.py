@@ -267,3 +267,22 @@ def test_a_batch_is_made_once_for_a_graph_and_not_copied():
     again = pickle.loads(pickle.dumps(fitted))
     assert len(again._batches) == 0
     np.testing.assert_array_equal(again.probabilities(), first)
+
+
+def test_training_goes_on_from_the_weights_of_another_model():
+    graph = make_graph()
+    first = fit_gcn(graph, overrides={**QUICK, "max_epochs": 60})
+    again = fit_gcn(graph, overrides={**QUICK, "max_epochs": 1}, start_from=first)
+    anew = fit_gcn(graph, overrides={**QUICK, "max_epochs": 1})
+    assert again.history["train_loss"][0] < 0.9 * anew.history["train_loss"][0]
+    before = dict(first.model.named_parameters())
+    for name, values in again.model.named_parameters():
+        # One step of Adam moves no weight by more than its rate.
+        assert (values - before[name]).abs().max() <= 0.0101
+
+
+def test_a_model_of_another_shape_is_no_start():
+    graph = make_graph()
+    other = fit_gcn(graph, overrides={**QUICK, "hidden": (5,)})
+    with pytest.raises(ValueError, match="start_from must have the shape of the model to train"):
+        fit_gcn(graph, overrides=QUICK, start_from=other)

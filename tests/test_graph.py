@@ -295,3 +295,16 @@ def test_relation_nodes_are_in_the_fingerprint(tmp_path):
     for graph in graphs:
         store_graph(graph, tmp_path / "stored")
         assert open_graph(tmp_path / "stored").n_entities == graph.n_entities
+
+
+def test_labels_are_exchanged_and_checked():
+    before = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], labels=[0, 1, -1], node_ids=["a", "b", "c"])
+    digest = before.fingerprint()
+    after = before.with_labels([-1, 0, 1], ["x", "y"], train=[2], test=[1])
+    assert after.class_names == ("x", "y")
+    assert (after.train_index.tolist(), after.test_index.tolist()) == ([2], [1])
+    assert after.fingerprint() != digest == before.fingerprint()
+    with pytest.raises(ValueError, match="train_index must hold labelled nodes only"):
+        before.with_labels([-1, 0, 1], train=[0])
+    with pytest.raises(ValueError, match="labels must"):
+        before.with_labels([-2, 0, 1])

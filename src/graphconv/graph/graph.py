@@ -112,11 +112,7 @@ class Graph:
         self._fix(labels=frozen(codes), class_names=check_class_names(class_names, codes))
         self._fix(node_ids=check_node_ids(node_ids, n_nodes))
         self._fix(n_entities=n_nodes if n_entities is None else int(n_entities))
-        if not 0 <= self.n_entities <= n_nodes or self.is_labelled[self.n_entities :].any():
-            raise ValueError(
-                f"n_entities must be from 0 to {n_nodes}, the number of nodes, and leave no "
-                f"labelled node out, got {self.n_entities}"
-            )
+        self._check_entities()
         names = None if feature_names is None else tuple(str(name) for name in feature_names)
         if names is not None and len(names) != self.n_features:
             raise ValueError(
@@ -151,6 +147,13 @@ class Graph:
     def _fix(self, **fields: object) -> None:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
+
+    def _check_entities(self) -> None:
+        if not 0 <= self.n_entities <= self.n_nodes or self.is_labelled[self.n_entities :].any():
+            raise ValueError(
+                f"n_entities must be from 0 to {self.n_nodes}, the number of nodes, and leave no "
+                f"labelled node out, got {self.n_entities}"
+            )
 
     def _fix_splits(
         self,
@@ -248,6 +251,30 @@ class Graph:
             np.asarray(validation, dtype=np.int64),
             np.asarray(test, dtype=np.int64),
         )
+        return other
+
+    def with_labels(
+        self,
+        labels: npt.ArrayLike,
+        class_names: Sequence[Hashable] | None = None,
+        train: npt.ArrayLike | None = None,
+        test: npt.ArrayLike = (),
+    ) -> Graph:
+        """The same graph with other labels; edges and features are not looked at again.
+
+        Examples
+        --------
+        >>> from graphconv import Graph
+        >>> path = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+        >>> path.with_labels([0, -1, 1], ["red", "blue"])
+        Graph('graph': 3 nodes, 2 edges, no features, 2 classes, 2 labelled)
+        """
+        other = copy.copy(self)
+        other.__dict__.pop("_content_digest", None)
+        codes = check_labels(labels, self.n_nodes)
+        other._fix(labels=frozen(codes), class_names=check_class_names(class_names, codes))
+        other._check_entities()
+        other._fix_splits(train, (), test)
         return other
 
     def fingerprint(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from graphconv import kernels as kernel_choice
@@ -75,6 +76,7 @@ def fit_gcn(
     kernels: kernel_choice.KernelName = "auto",
     watch: Watch | None = None,
     auto: bool = True,
+    start_from: FittedGCN | None = None,
 ) -> FittedGCN:
     """Train a GCN, or several that differ in their seed, on the training nodes of a graph.
 
@@ -96,6 +98,9 @@ def fit_gcn(
     watch : Watch, optional
     auto : bool
         Train in mini-batches where the full batch would not fit the memory; else that is an error.
+    start_from : FittedGCN, optional
+        A model whose weights training begins with, instead of random ones: fewer epochs do where
+        few labels have changed since. Its classes, features, widths and seeds must be the same.
 
     Examples
     --------
@@ -124,7 +129,7 @@ def fit_gcn(
     settings, note = settle_batches(graph, settings, len(seeds), auto=auto)
     if watch.on_note is not None and note:
         watch.on_note(note)
-    model, scaler, state = _train(graph, settings, seeds, kernels, watch)
+    model, scaler, state = _train(graph, settings, seeds, kernels, watch, start_from)
     if watch.on_end is not None:
         watch.on_end(state)
     fitted = FittedGCN(
@@ -196,9 +201,12 @@ def _train(
     seeds: Sequence[int],
     kernels: kernel_choice.KernelName,
     watch: Watch,
+    start_from: FittedGCN | None = None,
 ) -> tuple[GCN, FeatureScaler, TrainingState]:
     scaler, features = _scaled_features(graph, settings)
     model = build_model(graph, settings, seeds, kernels)
+    if start_from is not None:
+        copy_weights(start_from.model, model)
 
     batches: Sequence[LabelledBatch] | MakeBatches
     watched: LabelledBatch | MakeBatches | None
@@ -226,6 +234,23 @@ def _train(
         on_checkpoint=watch.on_checkpoint,
     )
     return model, scaler, state
+
+
+def copy_weights(source: GCN, target: GCN) -> None:
+    """Give a model the weights of another, which must be of the same shape."""
+    weights = {name: values.detach() for name, values in source.named_parameters()}
+    shapes = {name: tuple(values.shape) for name, values in weights.items()}
+    wanted = {name: tuple(values.shape) for name, values in target.named_parameters()}
+    if shapes != wanted:
+        differ = sorted(name for name in {*shapes, *wanted} if shapes.get(name) != wanted.get(name))
+        name = differ[0]
+        raise ValueError(
+            f"start_from must have the shape of the model to train, got {shapes.get(name)} instead "
+            f"of {wanted.get(name)} for {name}"
+        )
+    with torch.no_grad():
+        for name, values in target.named_parameters():
+            values.copy_(weights[name])
 
 
 def full_batches(
