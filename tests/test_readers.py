@@ -73,10 +73,11 @@ def test_ids_of_files_are_text_without_blanks(tmp_path):
 def test_nodes_only_in_edges_and_only_in_the_table(tmp_path):
     loaded = read(tmp_path, "source,target\nann,dan\n", NODES)
     assert loaded.graph.node_ids.tolist() == ["ann", "bob", "cy", "dan"]
-    assert loaded.graph.features.tolist() == [[31], [47], [25], [0]]
+    assert loaded.graph.features.tolist() == [[31], [47], [25], [pytest.approx(103 / 3)]]
     assert loaded.graph.labels.tolist() == [1, -1, 0, -1]
     assert loaded.notes == (
-        "1 node only in edges.csv: no label and zero features",
+        "1 node only in edges.csv: no label, features unknown "
+        "(numbers taken as the mean of their column)",
         "1 directed edge was made undirected (--directed keeps directions)",
     )
 

@@ -20,6 +20,7 @@ def test_triples_by_hand(tmp_path):
     )
     expected = np.zeros((7, 5))
     expected[:3, 0] = [31, 47, 25]
+    expected[3:, 0] = np.float32(103 / 3)  # a relation's age is unknown: the mean
     expected[3:, 1:] = np.eye(4)
     assert isinstance(graph.features, sp.csr_array)
     assert graph.features.toarray().tolist() == expected.tolist()
@@ -47,7 +48,8 @@ def test_new_triples_have_the_columns_of_the_first_ones(tmp_path):
     features = read(tmp_path, edges, NODES, encoding=first.encoding).graph.features.toarray()
     # Nodes: ann, bob, cy, hates (unknown), likes; columns: age, knows, likes.
     assert features.shape == (7, 5)
-    assert features[3:].tolist() == [[0] * 5, [0] * 5, [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]]
+    assert (features[3:, 0] == np.float32(103 / 3)).all()
+    assert features[3:, 1:].tolist() == [[0] * 4, [0] * 4, [0, 0, 1, 0], [0, 0, 0, 1]]
     plain = read(tmp_path, EDGES, NODES, encoding=first.encoding).graph
     assert plain.features.shape == (3, 5)
 

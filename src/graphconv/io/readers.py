@@ -59,8 +59,8 @@ def read_tables(
     Parameters
     ----------
     edges, nodes : paths
-        Nodes that only the edges name come after those of the table, with zero features and no
-        label.
+        Nodes that only the edges name come after those of the table, without a label. Their
+        numbers are unknown: see `missing_value`.
     source, target : str
         The columns of the edge file with the two ends of an edge.
     weight, relation : str, optional
@@ -84,7 +84,10 @@ def read_tables(
         Refuse an edge to a node that is not in the node file.
     missing_value : {"refuse", "mean", "zero"}
         What stands for an empty cell among numbers: nothing may, the mean of the column, or 0.
-        Nodes that are read later with the same `encoding` get the same numbers.
+        Nodes that only the edges name get the mean, too, unless this is "zero"; it is what scaling
+        makes 0 of, so nothing sets them apart. (Under "refuse" they get 0 in a column that is
+        mostly 0, which keeps wide tables sparse.) Nodes that are read later with the same
+        `encoding` get the same numbers.
     require_label : bool
         Refuse a node file without a column of labels.
     encoding : TableEncoding, optional

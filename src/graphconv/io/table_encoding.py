@@ -63,7 +63,11 @@ class TableEncoding:
     numeric : tuple of str
         Columns of finite numbers, one feature each.
     fill : tuple of float
-        What stands for an empty cell, one number for each of `numeric`. Empty: none is allowed.
+        What stands for an unknown number, one for each of `numeric`: what scaling brings to the
+        middle, so that nothing sets the node apart. Empty in models of earlier versions: 0.
+    missing_value : {"refuse", "mean", "zero"}
+        What is done with an empty cell of `numeric`. A node that has no row at all has unknown
+        numbers whatever this is.
     categorical : tuple of CategoricalColumn
         A missing value, or one that was not there at `fit`, leaves its block zero.
     text : tuple of TextColumn
@@ -94,6 +98,7 @@ class TableEncoding:
     text: tuple[TextColumn, ...] = ()
     relations: tuple[str, ...] = ()
     fill: tuple[float, ...] = ()
+    missing_value: MissingValue = "refuse"
 
     @classmethod
     def fit(
@@ -124,15 +129,14 @@ class TableEncoding:
         at = at or _line_in(where)
         for name in (*numeric, *categorical, *text):
             _check_column(frame, name, where, "")
-        fill: tuple[float, ...] = ()
-        if missing_value != "refuse":
-            fill = tuple(_fit_fill(frame[name], missing_value, at, where) for name in numeric)
-        for place, name in enumerate(numeric):
-            column = _filled(frame[name], fill[place]) if fill else frame[name]
+        fill = tuple(_fit_fill(frame[name], missing_value, at, where) for name in numeric)
+        for name, number in zip(numeric, fill, strict=True):
+            column = frame[name] if missing_value == "refuse" else _filled(frame[name], number)
             finite_numbers(column, at, advice=_UNDECLARED, advice_if_empty=_EMPTY)
         return cls(
             numeric=tuple(numeric),
             fill=fill,
+            missing_value=missing_value,
             categorical=tuple(_fit_categorical(frame[name], where) for name in categorical),
             text=tuple(_fit_text(frame[name], where) for name in text),
         )
@@ -180,7 +184,9 @@ class TableEncoding:
             return None, ()
         numbers = np.empty((len(frame), len(self.numeric)), dtype=np.float32)
         for position, name in enumerate(self.numeric):
-            column = _filled(frame[name], self.fill[position]) if self.fill else frame[name]
+            column = frame[name]
+            if self.missing_value != "refuse":
+                column = _filled(column, self.fill[position])
             numbers[:, position] = finite_numbers(column, at, advice_if_empty=_EMPTY)
         if not self.categorical and not self.text:
             return numbers, self.feature_names
@@ -190,6 +196,23 @@ class TableEncoding:
             *(_tf_idf(frame[column.name], column) for column in self.text),
         ]
         return sp.csr_array(sp.hstack(blocks, format="csr", dtype=np.float32)), self.feature_names
+
+    def unknown_rows(self, n_rows: int) -> sp.csr_array:
+        """Features of nodes that no table describes: unknown numbers, no category, no word.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from graphconv.io.table_encoding import TableEncoding
+        >>> encoding = TableEncoding.fit(pd.DataFrame({"age": [31, 47]}), numeric=["age"])
+        >>> encoding.unknown_rows(2).toarray()
+        array([[39.],
+               [39.]], dtype=float32)
+        """
+        row = np.zeros((1, len(self.feature_names)), dtype=np.float32)
+        row[0, : len(self.fill)] = self.fill
+        ones = sp.csr_array(np.ones((n_rows, 1), dtype=np.float32))
+        return sp.csr_array(ones @ sp.csr_array(row))
 
     def to_json(self) -> dict[str, Any]:
         """The encoding as dicts, lists, strings and numbers."""
@@ -209,6 +232,7 @@ class TableEncoding:
             ],
             "relations": list(self.relations),
             "fill": list(self.fill),
+            "missing_value": self.missing_value,
         }
 
     @classmethod
@@ -231,6 +255,10 @@ class TableEncoding:
                 ),
                 relations=_strings(content["relations"]),
                 fill=tuple(float(number) for number in content.get("fill", ())),
+                # Earlier versions kept no numbers to fill with where cells had to be filled.
+                missing_value=content.get(
+                    "missing_value", "mean" if content.get("fill") else "refuse"
+                ),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not the encoding of a table: {error!r}") from None
@@ -286,18 +314,28 @@ def finite_numbers(
 
 
 def _fit_fill(column: pd.Series[Any], missing_value: MissingValue, at: At, where: str) -> float:
-    """What stands for an empty cell of a numeric column."""
+    """What stands for an unknown number of a column."""
     numbers = _as_numbers(column)
     known = numbers[np.isfinite(numbers)]
     if not len(known) and n_empty_cells(column) < len(column):
         finite_numbers(column, at, advice=_UNDECLARED)  # words only: it is refused here
-    if missing_value == "zero":
-        return 0.0
-    if not len(known):
+    if not len(known) and missing_value == "mean":
         raise ValueError(
             f"{where}: column {str(column.name)!r} must hold a number to take the mean of, got none"
         )
-    return float(known.mean())
+    if not len(known):
+        return 0.0
+    return neutral_number(float(known.mean()), float((known == 0).mean()), missing_value)
+
+
+def neutral_number(mean: float, share_of_zeros: float, missing_value: MissingValue) -> float:
+    """The number that says least about a node, given what a column holds.
+
+    That is the mean, which scaling brings to 0; but 0 where most nodes have it, so that the
+    features of a wide table stay sparse. Who asks for the mean, or for 0, gets that.
+    """
+    is_zero = missing_value == "zero" or (missing_value == "refuse" and share_of_zeros > 0.5)
+    return 0.0 if is_zero else mean
 
 
 def n_empty_cells(column: pd.Series[Any]) -> int:

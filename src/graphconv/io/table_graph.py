@@ -77,10 +77,11 @@ def build_graph(
     weight = _weights(edges, options)
     encoding, features = _features(nodes, options, notes)
     n_table = 0 if nodes is None else len(nodes.frame)
-    features = _with_zero_rows(features, len(ids) - n_table)
+    features = _with_unknown_rows(features, encoding, len(ids) - n_table)
     if nodes is not None and len(ids) > n_table:
-        lack = "no label" if features is None else "no label and zero features"
-        notes.append(f"{count(len(ids) - n_table, 'node')} only in {edges.name}: {lack}")
+        lack = "no label" if features is None else "no label, features unknown"
+        filled = f" (numbers taken as {_fill_in_words(encoding)})" if encoding.numeric else ""
+        notes.append(f"{count(len(ids) - n_table, 'node')} only in {edges.name}: {lack}{filled}")
     relation = optional_column(edges, options.relation, "relation")
     relations: tuple[str, ...] = ()
     n_entities: int | None = None
@@ -234,7 +235,8 @@ def _features(
                 f"{', '.join(shown(column) for column in unknown[:8])}, left out"
             )
     features = encoding.transform(nodes.frame, nodes.name, at=nodes.at)[0]
-    for name, number in zip(encoding.numeric, encoding.fill, strict=False):
+    is_filled = encoding.missing_value != "refuse"
+    for name, number in zip(encoding.numeric, encoding.fill, strict=False) if is_filled else ():
         n_empty = n_empty_cells(nodes.frame[name])
         if n_empty:
             notes.append(f"{count(n_empty, 'empty cell')} of column {name!r} taken as {number:.6g}")
@@ -260,11 +262,17 @@ def _feature_columns(nodes: Table, options: TableOptions) -> list[str]:
     return [str(column) for column in nodes.frame.columns if column not in roles]
 
 
-def _with_zero_rows(features: Features | None, n_more: int) -> Features | None:
+def _fill_in_words(encoding: TableEncoding) -> str:
+    is_zero = encoding.missing_value == "zero" or not any(encoding.fill)
+    return "0" if is_zero else "the mean of their column"
+
+
+def _with_unknown_rows(
+    features: Features | None, encoding: TableEncoding, n_more: int
+) -> Features | None:
     if features is None or not n_more:
         return features
+    more = encoding.unknown_rows(n_more)
     if isinstance(features, np.ndarray):
-        return np.vstack((features, np.zeros((n_more, features.shape[1]), dtype=np.float32)))
-    return sp.csr_array(
-        sp.vstack((features, sp.csr_array((n_more, features.shape[1]), dtype=np.float32)))
-    )
+        return np.vstack((features, more.toarray()))
+    return sp.csr_array(sp.vstack((features, more)))

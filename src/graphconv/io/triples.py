@@ -69,8 +69,9 @@ def with_relation_ids(ids: npt.NDArray[Any], relations: Sequence[str]) -> npt.ND
 def with_relation_features(
     features: Features | None, encoding: TableEncoding, relations: Sequence[str]
 ) -> tuple[Features | None, tuple[str, ...] | None]:
-    """The block matrix [X, 0; 0, I] of the entities' features and the relations' one-hot ones.
+    """The block matrix [X, 0; U, I] of the entities' features and the relations' one-hot ones.
 
+    U are the features of nodes that no table describes: a relation has no age, and 0 would be one.
     Featureless entities stay so: the identity of all nodes holds that of the relation nodes.
     """
     if features is None:
@@ -88,5 +89,6 @@ def with_relation_features(
     shape = (2 * len(relations), 2 * len(encoding.relations))
     one_hot = sp.coo_array((ones, (rows, columns)), shape=shape)
     names = [f"{name}:{end}" for name in encoding.relations for end in ("head", "tail")]
-    blocks = sp.block_diag((sp.csr_array(features), one_hot), format="csr")
+    unknown = encoding.unknown_rows(one_hot.shape[0])
+    blocks = sp.block_array([[sp.csr_array(features), None], [unknown, one_hot]], format="csr")
     return sp.csr_array(blocks), (*encoding.feature_names, *names)

@@ -139,7 +139,7 @@ def _add_new_ids(work: Work, n_table: int, n_edges: int) -> None:
             f"{edges.name} and {nodes.name} must share ids, but no edge has one of the table's: "
             f"{_shown_id(ours)} is one of the edges', {_shown_id(theirs)} of the table's"
         )
-    work.note(f"{count(n_new, 'node')} only in {edges.name}: no label, and zero features if any")
+    work.note(f"{count(n_new, 'node')} only in {edges.name}: no label, features unknown")
 
 
 def write_ids(work: Work) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphconv.graph import IntArray
 from graphconv.io.table_columns import OTHER_NAMES
-from graphconv.io.table_encoding import CategoricalColumn, TableEncoding
+from graphconv.io.table_encoding import CategoricalColumn, TableEncoding, neutral_number
 from graphconv.io.table_files import Table
 from graphconv.io.table_labels import MISSING_LABELS, SPLIT_MARKS, read_labels
 from graphconv.io.wording import count, shown
@@ -29,7 +30,7 @@ MAX_CLASSES = 10_000
 
 
 def write_features(work: Work) -> None:
-    """Write the features in the order of the table; nodes that it lacks have zeros."""
+    """Write the features in the order of the table; those of nodes that it lacks are unknown."""
     work.database.run("DROP TABLE IF EXISTS numbered")
     encoding = _fit_encoding(work)
     work.found["feature_names"] = list(encoding.feature_names) if encoding.columns else None
@@ -57,8 +58,27 @@ def _fit_encoding(work: Work) -> TableEncoding:
         if not values:
             raise ValueError(f"{nodes.name}: categorical column {name!r} must not be empty")
         categorical.append(CategoricalColumn(name, values))
+    numeric = tuple(_number_columns(work, nodes))
     return TableEncoding(
-        numeric=tuple(_number_columns(work, nodes)), categorical=tuple(categorical)
+        numeric=numeric, categorical=tuple(categorical), fill=_neutral_numbers(work, nodes, numeric)
+    )
+
+
+def _neutral_numbers(work: Work, nodes: TableFiles, columns: Sequence[str]) -> tuple[float, ...]:
+    """What stands for an unknown number of each column."""
+    if not columns:
+        return ()
+    numbers = [nodes.number(name) for name in columns]
+    wanted = [
+        f"avg({what}) FILTER (WHERE isfinite({number}))"
+        for number in numbers
+        for what in (number, f"CAST({number} = 0 AS DOUBLE)")
+    ]
+    (found,) = work.database.rows(f"SELECT {', '.join(wanted)} FROM {nodes.scan()}")
+    pairs = zip(found[::2], found[1::2], strict=True)
+    # No number at all: the column is refused when its cells are read.
+    return tuple(
+        0.0 if mean is None else neutral_number(mean, zeros, "refuse") for mean, zeros in pairs
     )
 
 
@@ -83,16 +103,17 @@ def _has_label(work: Work) -> bool:
 
 def _write_blocks(work: Work, encoding: TableEncoding) -> None:
     n_nodes, n_columns = work.found["n_nodes"], len(encoding.feature_names)
-    n_missing = n_nodes - work.found["n_table"]
+    blocks = chain(
+        _encoded(work, encoding), _unknown_rows(encoding, n_nodes - work.found["n_table"])
+    )
     arrays = work.found["arrays"]
-    with work.screen.counting("writing features", work.found["n_table"], "nodes") as advance:
+    with work.screen.counting("writing features", n_nodes, "nodes") as advance:
         if not encoding.categorical:
             kind = "<f2" if work.request.feature_type == "float16" else "<f4"
             dense = ArrayWriter(work.folder / "features.bin", kind, (n_columns,))
-            for block in _encoded(work, encoding):
+            for block in blocks:
                 dense.append(block)
                 advance(len(block))
-            dense.append_zeros(n_missing)
             arrays["features"] = dense.close().to_json()
             return
         parts = {"indices": "<i4", "data": "<f4", "indptr": "<i8"}
@@ -102,15 +123,22 @@ def _write_blocks(work: Work, encoding: TableEncoding) -> None:
         }
         n_entries = 0
         writers["indptr"].append(np.zeros(1, dtype=np.int64))
-        for block in _encoded(work, encoding):
+        for block in blocks:
             writers["indptr"].append(block.indptr[1:].astype(np.int64) + n_entries)
             writers["indices"].append(block.indices)
             writers["data"].append(block.data)
             n_entries += block.nnz
             advance(block.shape[0])
-        writers["indptr"].append(np.full(n_missing, n_entries, dtype=np.int64))
         for part, writer in writers.items():
             arrays[f"features.{part}"] = writer.close().to_json()
+
+
+def _unknown_rows(encoding: TableEncoding, n_rows: int) -> Iterator[Any]:
+    """Feature matrices, some rows at a time, of nodes that the table lacks."""
+    at_a_time = max(1024, _BLOCK_NUMBERS // max(1, len(encoding.feature_names)))
+    for first in range(0, n_rows, at_a_time):
+        block = encoding.unknown_rows(min(at_a_time, n_rows - first))
+        yield block if encoding.categorical else block.toarray()
 
 
 def _encoded(work: Work, encoding: TableEncoding) -> Iterator[Any]:

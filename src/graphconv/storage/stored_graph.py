@@ -89,13 +89,6 @@ class ArrayWriter:
         with self.path.open("ab") as file:
             file.write(block.data)
 
-    def append_zeros(self, n_rows: int) -> None:
-        """As many rows of zeros, without holding them."""
-        width = int(np.prod(self.width, dtype=np.int64))
-        at_a_time = max(1, BLOCK_BYTES // max(1, width * self.dtype.itemsize))
-        for first in range(0, n_rows, at_a_time):
-            self.append(np.zeros((min(at_a_time, n_rows - first), *self.width), self.dtype))
-
     def close(self) -> StoredArray:
         shape = (self.n_rows, *self.width)
         return StoredArray(self.path.name, self.dtype.str, shape, self._digest.hexdigest())
