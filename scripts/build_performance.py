@@ -17,6 +17,7 @@ from graphconv.paper.page import machine_text
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+SOURCE = DOCS / "performance.json"
 NAMES = {"cora": "Cora", "citeseer": "Citeseer", "pubmed": "Pubmed", "nell": "NELL"}
 # Ratios that were set as goals: how many times as long as ours a peer's epoch should take.
 GOALS = {
@@ -314,11 +315,9 @@ def draw(part: dict[str, Any], path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def main() -> None:
-    source = DOCS / "performance.json"
-    if len(sys.argv) > 1:
-        shutil.copyfile(Path(sys.argv[1]) / "benchmark.json", source)
-    results = json.loads(source.read_text(encoding="utf-8"))
+def pages() -> dict[Path, str]:
+    """The page that is made from docs/performance.json, with the text it should have."""
+    results = json.loads(SOURCE.read_text(encoding="utf-8"))
     parts = [
         "<!-- Made by `make performance` from performance.json: do not edit. -->",
         "# Performance",
@@ -331,9 +330,17 @@ def main() -> None:
         where_time_goes(results),
         grid(results["grid"]),
     ]
+    return {DOCS / "performance.md": "\n\n".join(part.strip() for part in parts) + "\n"}
+
+
+def main() -> None:
+    if len(sys.argv) > 1:
+        shutil.copyfile(Path(sys.argv[1]) / "benchmark.json", SOURCE)
+    results = json.loads(SOURCE.read_text(encoding="utf-8"))
     draw(results["side_by_side"], DOCS / "figures" / "performance.png")
-    with replacing_file(DOCS / "performance.md") as temporary:
-        temporary.write_text("\n\n".join(part.strip() for part in parts) + "\n", encoding="utf-8")
+    for path, text in pages().items():
+        with replacing_file(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
     print("wrote docs/performance.md and docs/figures/performance.png")
 
 

@@ -57,21 +57,25 @@ def replace_block(text: str, block: str) -> str:
     return before + block + after
 
 
-def write(path: Path, text: str) -> None:
-    with replacing_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    print(f"wrote {path.relative_to(ROOT)}")
+def pages() -> dict[Path, str]:
+    """Every page that is made from docs/results.json, with the text it should have."""
+    results = json.loads((DOCS / "results.json").read_text(encoding="utf-8"))
+    note = "<!-- Made by `make results` from results.json: do not edit. -->\n\n"
+    readme = ROOT / "README.md"
+    before = readme.read_text(encoding="utf-8")
+    return {
+        DOCS / "results.md": note + to_markdown(results),
+        readme: replace_block(before, readme_block(results)),
+    }
 
 
 def main() -> None:
     if len(sys.argv) > 1:
         take_over(Path(sys.argv[1]))
-    results = json.loads((DOCS / "results.json").read_text(encoding="utf-8"))
-    note = "<!-- Made by `make results` from results.json: do not edit. -->\n\n"
-    write(DOCS / "results.md", note + to_markdown(results))
-    readme = ROOT / "README.md"
-    if readme.is_file():
-        write(readme, replace_block(readme.read_text(encoding="utf-8"), readme_block(results)))
+    for path, text in pages().items():
+        with replacing_file(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        print(f"wrote {path.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -168,15 +168,21 @@ def _cost_model(results: dict[str, Any]) -> list[str]:
     ]
 
 
-def main() -> None:
+def pages() -> dict[Path, str]:
+    """The page that is made from docs/scaling.json, with the text it should have."""
     results = json.loads((DOCS / "scaling.json").read_text(encoding="utf-8"))
     text = page(results)
     distributed = DOCS / "distributed.json"
     if distributed.is_file():
         found = json.loads(distributed.read_text(encoding="utf-8"))
         text += "\n" + "\n\n".join(several_processes(found)) + "\n"
-    with replacing_file(DOCS / "scaling.md") as new:
-        new.write_text(text, encoding="utf-8")
+    return {DOCS / "scaling.md": text}
+
+
+def main() -> None:
+    for path, text in pages().items():
+        with replacing_file(path) as new:
+            new.write_text(text, encoding="utf-8")
     print("wrote docs/scaling.md")
 
 

@@ -3,8 +3,11 @@
 The means over 20 seeds are measured by a command of their own.
 """
 
+import json
+
 import numpy as np
 import pytest
+from tests.scripts import ROOT
 
 from graphconv.io.datasets import load_dataset
 from graphconv.training.fit import fit_gcn
@@ -21,40 +24,45 @@ def cora_accuracies(preset, overrides, seeds=(0, 1, 2)):
     )
 
 
+SEEDS = range(5)
+
+
+def published(row):
+    """The mean of 100 runs on Cora, as docs/results.json has it."""
+    results = json.loads((ROOT / "docs" / "results.json").read_text(encoding="utf-8"))
+    cells = results["sections"]["table3"]["data"]["cells"]
+    (mean,) = [c["mean"] for c in cells if (c["dataset"], c["method"]) == ("cora", row)]
+    return mean
+
+
 def test_paper_preset_reaches_the_paper():
-    # The paper's table 2: 81.5.
-    fitted, accuracies = cora_accuracies("paper", {})
-    assert accuracies.mean() >= 80.5
-    assert accuracies.min() >= 79
-    assert 100 <= fitted.n_epochs <= 200
+    fitted, accuracies = cora_accuracies("paper", {}, SEEDS)
+    assert accuracies.mean() == pytest.approx(81.5, abs=0.5)  # the paper's table 2
+    assert accuracies.min() >= 80
+    assert 150 <= fitted.n_epochs <= 200
     history = fitted.history
     assert history["train_loss"][-1] < history["train_loss"][0]
-    assert history["validation_accuracy"][-1] > 0.76
-    assert history["train_accuracy"][-1] > 0.9
+    assert history["validation_accuracy"][-1] > 0.78
+    assert history["train_accuracy"][-1] > 0.95
 
 
 def test_robust_preset_is_good_on_cora_too():
     fitted, accuracies = cora_accuracies("robust", {"max_epochs": 300}, seeds=[0])
-    assert accuracies.mean() > 79
+    assert accuracies.mean() == pytest.approx(81.8, abs=1)
     assert fitted.scaler.kind == "l2"
 
 
-def test_without_the_graph_it_is_a_perceptron():
-    # The paper's table 3: 55.1.
-    _, accuracies = cora_accuracies("paper", {"propagation": "none"})
-    assert 53 <= accuracies.mean() <= 60
-
-
 @pytest.mark.parametrize(
-    ("overrides", "at_least"),
+    ("row", "overrides"),
     [
-        # The paper's table 3: 80.0, 80.5, 81.2 (K = 2), 79.5 (K = 3), 80.5.
-        ({"propagation": "single-parameter"}, 77.5),
-        ({"propagation": "first-order"}, 77.5),
-        ({"propagation": "first-order-only"}, 77.5),
-        ({"propagation": "chebyshev", "chebyshev_order": 2}, 78),
+        ("none", {"propagation": "none"}),
+        ("single-parameter", {"propagation": "single-parameter"}),
+        ("first-order", {"propagation": "first-order"}),
+        ("first-order-only", {"propagation": "first-order-only"}),
+        ("renormalised", {"propagation": "renormalised"}),
+        ("chebyshev-2", {"propagation": "chebyshev", "chebyshev_order": 2}),
     ],
 )
-def test_every_rule_learns(overrides, at_least):
-    _, accuracies = cora_accuracies("paper", overrides, seeds=[0])
-    assert accuracies.mean() >= at_least
+def test_every_rule_gives_what_was_published(row, overrides):
+    _, accuracies = cora_accuracies("paper", overrides, SEEDS)
+    assert accuracies.mean() == pytest.approx(published(row), abs=1)

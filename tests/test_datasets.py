@@ -56,10 +56,10 @@ def real_cache(tmp_path_factory):
 
 
 def nell_folder() -> Path:
-    for place in (os.environ.get("GRAPHCONV_DATA"), ROOT.parent / "shared" / "data" / "nell"):
-        for name in ("", "nell", "nell_data"):
-            if place and (Path(place) / name / "ind.nell.0.001.graph").is_file():
-                return Path(place) / name
+    place = os.environ.get("GRAPHCONV_DATA")
+    for name in ("", "nell", "nell_data"):
+        if place and (Path(place) / name / "ind.nell.0.001.graph").is_file():
+            return Path(place) / name
     pytest.skip("NELL is not here: GRAPHCONV_DATA names no folder with ind.nell.0.001.*")
 
 

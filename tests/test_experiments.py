@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.scripts import load_script
 
 from graphconv import load_dataset
 from graphconv.commands.console import Screen
 from graphconv.commands.reproduce import reproduce
-from graphconv.estimators import scoring
 from graphconv.estimators.runs import Record, RunLog, Series, record_of
 from graphconv.estimators.statistics import summarise
 from graphconv.graph import Graph
@@ -28,10 +28,9 @@ from graphconv.paper.machine import describe_machine
 from graphconv.paper.page import to_html, to_markdown
 from graphconv.paper.progress import RunProgress
 from graphconv.paper.section import Request
-from graphconv.paper.workers import run_all
+from graphconv.paper.workers import n_cores, run_all
 
 QUIET = Screen(quiet=True)
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def request(folder: Path, **more: Any) -> Request:
@@ -228,7 +227,13 @@ def test_timing_fits_a_slope_and_knows_its_memory() -> None:
     slope, constant = timing.fit_line([1e3, 1e4, 1e5, 1e6], [5e-4, 1e-3, 1e-2, 1e-1])
     assert (slope, constant) == (pytest.approx(1), pytest.approx(-7))
     assert timing.bytes_needed(10**7) == pytest.approx(5e9)
-    assert describe_machine()["cores"] >= 1
+
+
+def test_machine_counts_the_cores_that_may_be_used() -> None:
+    found = describe_machine()
+    assert found["cores"] == n_cores()
+    assert found["python"] == platform.python_version()
+    assert found["numpy"] == np.__version__
 
 
 # Every experiment, end to end
@@ -287,7 +292,9 @@ def test_a_fold_trains_for_all_its_epochs() -> None:
     )  # fmt: skip
     (record,) = depth.run_fold(series, load_dataset("karate"))
     assert record["epochs"] == 230
-    assert record["train_accuracy"] > record["test_accuracy"] / 2
+    # 27 of 34 members taught for so long: those are learned, and most of the other seven too.
+    assert record["train_accuracy"] > 95
+    assert record["validation_accuracy"] is None
 
 
 def test_timing_end_to_end(tmp_path: Path) -> None:
@@ -404,15 +411,10 @@ def test_a_missing_data_set_leaves_a_row_that_says_so(
     wanted = request(tmp_path, datasets=("nell",), methods=("gcn",))
     section = reproduce("table2", wanted)["sections"]["table2"]
     assert any("nell needs a folder" in note for note in section["notes"])
-    assert scoring.SECONDS["nell"] > 0
 
 
 def test_results_become_documents(tmp_path: Path) -> None:
-    spec = importlib.util.spec_from_file_location("build", ROOT / "scripts" / "build_results.py")
-    assert spec is not None
-    assert spec.loader is not None
-    build = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(build)
+    build = load_script("build_results")
     results = reproduce("table2", request(tmp_path, datasets=("cora",), methods=("gcn",)))
     block = build.readme_block(results)
     text = build.replace_block("before\n<!-- results -->old<!-- /results -->\nafter\n", block)

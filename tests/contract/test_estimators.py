@@ -130,6 +130,24 @@ def test_labels_of_test_nodes_are_not_looked_at(name):
     assert np.array_equal(first, second)
 
 
+# Where validation nodes choose between epochs, one epoch leaves them nothing to choose.
+UNWATCHED = {"gcn": {"early_stopping": "none", "calibrate": False}}
+UNWATCHED["mlp"] = UNWATCHED["gcn"]
+UNWATCHED |= {name: {"max_epochs": 1} for name in ("semi-embedding", "planetoid-t", "planetoid-i")}
+
+
+@each
+def test_labels_of_validation_nodes_are_not_trained_on(name):
+    graph = make_graph()
+    turned = graph.labels.copy()
+    turned[VALIDATION] = (turned[VALIDATION] + 1) % 3
+    first, second = (
+        make(name, **UNWATCHED.get(name, {})).fit(make_graph(labels=labels)).predict_proba()
+        for labels in (graph.labels, turned)
+    )
+    assert np.array_equal(first, second)
+
+
 @each
 def test_another_graph_is_labelled_or_refused(name):
     estimator = make(name).fit(make_graph())

@@ -29,7 +29,7 @@ def section(request: Request, log: RunLog) -> Section:
     graph = load_dataset("cora", data_dir=request.data_dir)
     study = _search(graph, request)
     trials = [
-        {**trial.params, "validation_accuracy": trial.value, **trial.user_attrs}
+        {**trial.params, "validation_accuracy": trial.value}
         for trial in study.trials
         if trial.state.name == "COMPLETE"
     ]
@@ -60,7 +60,6 @@ def _search(graph: Graph, request: Request) -> Any:
             "hidden": trial.suggest_categorical("hidden", HIDDEN),
         }
         found = _train(graph, request, chosen, range(FIRST_SEED, FIRST_SEED + N_SEEDS))
-        trial.set_user_attr("standard_error", found.error)
         request.screen.note(
             f"tune: trial {trial.number + 1} of {n_trials}, {_in_words(chosen)}: "
             f"validation accuracy {found.validation:.2f} %"

@@ -1,0 +1,216 @@
+"""Test labels decide nothing: not predictions, not chosen settings, in any experiment.
+
+Each experiment runs twice, the second time with the labels of its test nodes scrambled. Whatever
+it works out before it looks at test accuracy must be the same to the last bit. The estimators by
+themselves are in tests/contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.scripts import load_script
+
+from graphconv import GCNClassifier, Graph, load_dataset
+from graphconv.estimators import scoring
+from graphconv.estimators.baselines import BASELINES
+from graphconv.estimators.runs import Record, RunLog, Series
+from graphconv.graph.splits import kfold_splits, random_split
+from graphconv.paper import depth, karate, table2, table3, tsne, tune
+from graphconv.paper.section import Request
+
+# Small, and far too short to learn much: what leaks, leaks at once.
+QUICK: dict[str, dict[str, Any]] = {
+    "manifold": {"tol": 1e-2},
+    "deepwalk": {"n_walks": 1, "walk_length": 5, "dimension": 4},
+    "semi-embedding": {"max_epochs": 4},
+    "planetoid-t": {"n_graph_steps": 2, "max_epochs": 4},
+    "planetoid-i": {"n_graph_steps": 2, "max_epochs": 4},
+    "mlp": {"max_epochs": 4},
+}
+
+
+def scrambled(graph: Graph, nodes: Any) -> Graph:
+    """The graph with each of some nodes in another class."""
+    labels = graph.labels.copy()
+    labels[nodes] = (labels[nodes] + 1 + np.arange(len(nodes)) % 2) % graph.n_classes
+    return replace(graph, labels=labels)
+
+
+def both() -> tuple[Graph, Graph]:
+    cora = load_dataset("cora")
+    return cora, scrambled(cora, cora.test_index)
+
+
+def kept_shares(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """All class probabilities that runs are judged by, in order."""
+    kept: list[Any] = []
+    before = scoring.run_record
+
+    def record(graph: Graph, shares: Any, *more: Any) -> Record:
+        kept.append(np.array(shares))
+        return before(graph, shares, *more)
+
+    monkeypatch.setattr(scoring, "run_record", record)
+    return kept
+
+
+def check_runs_alike(monkeypatch: pytest.MonkeyPatch, run: Callable[[Graph], list[Record]]) -> None:
+    kept = kept_shares(monkeypatch)
+    plain, turned = (run(graph) for graph in both())
+    half = len(kept) // 2
+    assert half > 0
+    for first, second in zip(kept[:half], kept[half:], strict=True):
+        assert np.array_equal(first, second)
+    for one, other in zip(plain, turned, strict=True):
+        assert one["test_accuracy"] != other["test_accuracy"]  # the labels did change
+        same = ("seed", "validation_accuracy", "train_accuracy", "epochs")
+        assert {name: one[name] for name in same} == {name: other[name] for name in same}
+
+
+@pytest.mark.parametrize("method", BASELINES)
+def test_baselines_of_table_2(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if method == "deepwalk":
+        pytest.importorskip("gensim")
+    wanted = Request(Path(), datasets=("cora",), methods=(method,))
+    (series,) = table2.series(wanted)
+    params = {**series.settings["params"], **QUICK.get(method, {})}
+    series = replace(series, seeds=(0,), settings={"method": method, "params": params})
+    check_runs_alike(monkeypatch, lambda graph: series.task(series, graph))
+
+
+@pytest.mark.parametrize("row", table3.TITLES)
+def test_rows_of_table_3(row: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = Request(Path(), datasets=("cora",), methods=(row,), runs=2, max_epochs=15)
+    (series,) = table3.series(wanted)
+    check_runs_alike(monkeypatch, lambda graph: series.task(series, graph))
+
+
+def test_random_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The labels of all nodes decide who is drawn, so they change once the split is there.
+    cora = load_dataset("cora")
+    settings = Request(Path(), max_epochs=5).settings("paper")
+    series = Series(
+        "x", "cora", "x", scoring.run_gcn_on_random_split, {"gcn": settings, "split": {}}, (0,)
+    )
+    kept = kept_shares(monkeypatch)
+    series.task(series, cora)
+
+    def split_and_turn(graph: Graph, **sizes: Any) -> Graph:
+        split = random_split(graph, **sizes)
+        return scrambled(split, split.test_index)
+
+    monkeypatch.setattr(scoring, "random_split", split_and_turn)
+    series.task(series, cora)
+    assert np.array_equal(kept[0], kept[1])
+
+
+def test_folds_of_the_depth_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    cora = load_dataset("cora")
+    folds = kfold_splits(cora, 5, random_state=0)
+    settings = Request(Path(), max_epochs=5).settings("paper", early_stopping="none")
+    series = Series("x", "cora", "x", depth.run_fold, {"gcn": settings, "n_folds": 5}, (2,))
+    kept = kept_shares(monkeypatch)
+    monkeypatch.setattr(depth, "kfold_splits", lambda *given, **more: folds)
+    (plain,) = depth.run_fold(series, cora)
+    (turned,) = depth.run_fold(series, scrambled(cora, folds[2].test_index))
+    assert np.array_equal(kept[0], kept[1])
+    assert plain["train_accuracy"] == turned["train_accuracy"]
+    assert plain["test_accuracy"] != turned["test_accuracy"]
+
+
+def test_a_fold_is_judged_by_nodes_that_it_was_not_taught() -> None:
+    seen: list[Graph] = []
+    cora = load_dataset("cora")
+    with pytest.MonkeyPatch.context() as patch:
+        before = scoring.gcn_records
+
+        def records(graph: Graph, *more: Any) -> list[Record]:
+            seen.append(graph)
+            return before(graph, *more)
+
+        patch.setattr(scoring, "gcn_records", records)
+        settings = Request(Path(), max_epochs=1).settings("paper", early_stopping="none")
+        series = Series("x", "cora", "x", depth.run_fold, {"gcn": settings, "n_folds": 5}, (0, 3))
+        depth.run_fold(series, cora)
+    assert not set(seen[0].validation_index) & set(seen[1].validation_index)
+    for graph in seen:
+        assert not set(graph.train_index) & set(graph.validation_index)
+        assert len(graph.train_index) + len(graph.validation_index) == cora.n_nodes
+
+
+def test_the_search_chooses_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("optuna")
+    monkeypatch.setattr(tune, "N_SEEDS", 2)
+    found = []
+    for number, graph in enumerate(both()):
+        monkeypatch.setattr(tune, "load_dataset", lambda *given, graph=graph, **more: graph)
+        folder = tmp_path / str(number)
+        with RunLog(folder / "runs.jsonl") as log:
+            found.append(tune.section(Request(folder, runs=4, max_epochs=4), log))
+    assert found[0].data == found[1].data
+    assert found[0].tables != found[1].tables  # their last column is test accuracy
+
+
+def test_the_map_of_activations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn import manifold
+
+    seen: list[Any] = []
+
+    class Fast:
+        def __init__(self, **options: Any) -> None: ...
+
+        def fit_transform(self, hidden: Any) -> Any:
+            seen.append(np.array(hidden))
+            return hidden[:, :2]
+
+    monkeypatch.setattr(manifold, "TSNE", Fast)
+    for graph in both():
+        monkeypatch.setattr(tsne, "load_dataset", lambda *given, graph=graph, **more: graph)
+        with RunLog(tmp_path / "runs.jsonl") as log:
+            tsne.section(Request(tmp_path, max_epochs=4), log)
+    assert np.array_equal(seen[0], seen[1])
+
+
+def test_the_karate_club_learns_from_four_members_alone() -> None:
+    club = load_dataset("karate")
+    plain, turned = (
+        karate.train_embeddings(graph, range(2), 10)
+        for graph in (club, scrambled(club, club.test_index))
+    )
+    assert np.array_equal(plain.positions, turned.positions)
+    assert not np.array_equal(plain.accuracy, turned.accuracy)
+
+
+def test_preset_auto_chooses_the_same() -> None:
+    club = load_dataset("karate")
+    taught = np.arange(0, 34, 2)
+    split = club.with_split(taught[::2], taught[1::2], np.arange(1, 34, 2))
+    first, second = (
+        GCNClassifier("auto", max_epochs=20, random_state=0).fit(graph)
+        for graph in (split, scrambled(split, split.test_index))
+    )
+    assert first.settings_ == second.settings_
+    assert np.array_equal(first.predict_proba(), second.predict_proba())
+
+
+def test_baselines_are_tuned_without_test_labels(tmp_path: Path) -> None:
+    script = load_script("tune_baselines")
+    cora = load_dataset("cora")
+    hidden = script.without_test_labels(cora)
+    shown = np.concatenate([cora.train_index, cora.validation_index])
+    assert (np.delete(hidden.labels, shown) == -1).all()
+    assert np.array_equal(hidden.labels[shown], cora.labels[shown])
+    assert len(hidden.test_index) == 0
+    chosen = [
+        script.choose(
+            "sgc", script.without_test_labels(graph), script.Trials(tmp_path / f"{n}.jsonl"), 1
+        )
+        for n, graph in enumerate(both())
+    ]
+    assert chosen[0] == chosen[1]

@@ -1,0 +1,268 @@
+"""Every experiment's settings and every figure of the paper, against the paper's own text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests import paper_text
+
+from graphconv import load_dataset
+from graphconv.estimators import scoring
+from graphconv.estimators.runs import RunLog, Series
+from graphconv.models.settings import Settings
+from graphconv.paper import (
+    depth,
+    epoch_timing,
+    karate,
+    paper_figures,
+    random_splits,
+    table2,
+    table3,
+    timing,
+    tsne,
+    tune,
+)
+from graphconv.paper.section import Request
+from graphconv.training.fit import fit_gcn
+
+CITATION = ("citeseer", "cora", "pubmed")
+DATASETS = (*CITATION, "nell")
+METHOD_NAMES = {
+    "manifold": "ManiReg",
+    "semi-embedding": "SemiEmb",
+    "label-propagation": "LP",
+    "deepwalk": "DeepWalk",
+    "ica": "ICA",
+    "planetoid": "Planetoid*",
+    "gcn": "GCN",
+    "random-splits": "GCN, random splits",
+}
+
+
+def full_request() -> Request:
+    return Request(Path("unused"))
+
+
+def gcn_settings(series: Series, names: dict[str, Any]) -> dict[str, Any]:
+    return {name: series.settings["gcn"][name] for name in names}
+
+
+# The paper's figures
+
+
+def test_table_2_is_the_papers() -> None:
+    printed = paper_text.rows_of(paper_text.TABLE2)
+    assert {METHOD_NAMES[name] for name in paper_figures.TABLE2} == set(printed)
+    for name, title in METHOD_NAMES.items():
+        cells = printed[title]
+        figures = [float(cell.split()[0]) for cell in cells]
+        assert [paper_figures.TABLE2[name][dataset] for dataset in DATASETS] == figures
+        in_brackets = [int(cell.split("(")[1].rstrip("s)")) for cell in cells if "(" in cell]
+        seconds = paper_figures.TABLE2_SECONDS.get(name, {})
+        assert [seconds[dataset] for dataset in DATASETS if dataset in seconds] == in_brackets
+        errors = [float(cell.split("+-")[1]) for cell in cells if "+-" in cell]
+        known = paper_figures.TABLE2_STANDARD_ERROR.get(name, {})
+        assert [known[dataset] for dataset in DATASETS if dataset in known] == errors
+
+
+def test_table_3_is_the_papers() -> None:
+    printed = paper_text.rows_of(paper_text.TABLE3)
+    assert list(table3.TITLES.values()) == list(printed)
+    for name, title in table3.TITLES.items():
+        figures = [float(cell) for cell in printed[title]]
+        assert [paper_figures.TABLE3[name][dataset] for dataset in CITATION] == figures
+
+
+# What is run
+
+
+@pytest.mark.parametrize("dataset", CITATION)
+def test_table_2_trains_the_papers_gcn(dataset: str) -> None:
+    series = table2.gcn_series(full_request(), dataset)
+    assert gcn_settings(series, paper_text.GCN) == paper_text.GCN
+    assert series.settings["gcn"]["early_stopping"] == "window"
+    assert series.seeds == tuple(range(paper_text.N_RUNS))
+    assert series.task is scoring.run_gcn
+
+
+@pytest.mark.parametrize("dataset", CITATION)
+@pytest.mark.parametrize("row", paper_text.ROWS)
+def test_table_3_changes_the_propagation_alone(dataset: str, row: str) -> None:
+    (series,) = [
+        one for one in table3.series(full_request()) if (one.dataset, one.method) == (dataset, row)
+    ]
+    expected = {**paper_text.GCN, **paper_text.ROWS[row]}
+    assert gcn_settings(series, expected) == expected
+    assert series.seeds == tuple(range(paper_text.N_RUNS))
+    assert series.task is scoring.run_gcn
+
+
+def test_ica_runs_a_hundred_orders() -> None:
+    (series,) = table2.series(Request(Path(), datasets=("cora",), methods=("ica",)))
+    assert series.seeds == tuple(range(paper_text.N_RUNS))
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_random_splits_have_the_public_sizes(dataset: str) -> None:
+    every = random_splits.series(full_request(), (dataset,))
+    sizes = paper_text.NELL_SPLIT if dataset == "nell" else paper_text.SPLIT
+    assert [one.settings["split"] for one in every] == [
+        {**sizes, "random_state": number} for number in range(paper_text.N_SPLITS)
+    ]
+    expected = {**paper_text.GCN, **(paper_text.NELL if dataset == "nell" else {})}
+    del expected["scaling"], expected["patience"]
+    for one in every:
+        assert gcn_settings(one, expected) == expected
+        assert one.task is scoring.run_gcn_on_random_split
+
+
+def test_a_series_trains_exactly_its_settings() -> None:
+    cora = load_dataset("cora")
+    settings = full_request().settings(
+        "paper", propagation="chebyshev", chebyshev_order=3, hidden=(4,), max_epochs=2
+    )
+    fitted, epochs = scoring.fit_replicas(cora, settings, [3, 4])
+    assert fitted.settings == Settings.from_json(settings)
+    assert epochs.tolist() == [2, 2]
+    alone = fit_gcn(
+        cora, preset="paper", overrides=settings, seeds=[4], validation_fraction=0, calibrate=False
+    )
+    np.testing.assert_allclose(fitted.probabilities()[:, 1], alone.probabilities()[:, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("variant", ["plain", "residual"])
+@pytest.mark.parametrize("n_layers", range(1, paper_text.DEPTH["most_layers"] + 1))
+def test_depth_is_appendix_b(n_layers: int, variant: str) -> None:
+    (series,) = [
+        one
+        for one in depth.series(Request(Path(), datasets=("cora",)))
+        if one.method == f"{n_layers} layers, {variant}"
+    ]
+    rates = [0.5 if layer in (0, n_layers - 1) else 0.0 for layer in range(n_layers)]
+    expected = {
+        **paper_text.GCN,
+        "hidden": (16,) * (n_layers - 1),
+        "dropout": tuple(rates),
+        "max_epochs": paper_text.DEPTH["max_epochs"],
+        "early_stopping": paper_text.DEPTH["early_stopping"],
+        "residual": variant == "residual" and n_layers > 2,
+    }
+    assert gcn_settings(series, expected) == expected
+    assert series.settings["n_folds"] == paper_text.DEPTH["n_folds"]
+    assert series.seeds == tuple(range(paper_text.DEPTH["n_folds"]))
+
+
+def test_depth_has_every_number_of_layers_on_every_citation_network() -> None:
+    every = depth.series(full_request())
+    assert len(every) == len({(one.dataset, one.method) for one in every})
+    assert len(every) == 3 * 2 * paper_text.DEPTH["most_layers"]
+    assert {one.dataset for one in every} == set(CITATION)
+
+
+def test_figure_2_is_the_papers() -> None:
+    edges = [n for n in timing.EDGES if n <= paper_text.TIMING["most_edges"]]
+    assert (edges[0], edges[-1]) == (
+        paper_text.TIMING["fewest_edges"],
+        paper_text.TIMING["most_edges"],
+    )
+    assert edges == sorted(edges)
+    assert paper_text.TIMING["n_epochs"] == timing.N_EPOCHS
+    assert paper_text.TIMING["n_hidden"] == epoch_timing.N_HIDDEN
+    assert (edges[0], edges[-1]) == paper_figures.TIMING_EDGES
+    graph = load_dataset("random:500")
+    assert graph.n_edges == 1000
+    assert graph.features is None
+    assert set(graph.labels.tolist()) == {0}
+
+
+def test_karate_is_appendix_a() -> None:
+    assert paper_text.KARATE["hidden"] == karate.HIDDEN
+    assert paper_text.KARATE["iterations"] == karate.ITERATIONS
+    assert paper_text.KARATE["learning_rate"] == karate.LEARNING_RATE
+    club = load_dataset("karate")
+    # The paper counts 154 edges; the club has 78 friendships, 156 when counted from both sides.
+    assert (club.n_nodes, club.n_edges) == (34, 78)
+    assert club.features is None
+    assert sorted(club.labels[club.train_index].tolist()) == [0, 1, 2, 3]
+
+
+# What t-SNE sees, and what the search maximises
+
+
+def test_tsne_sees_the_hidden_activations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn import manifold
+
+    seen: list[Any] = []
+
+    class Fast:
+        def __init__(self, **options: Any) -> None:
+            seen.append(options)
+
+        def fit_transform(self, hidden: Any) -> Any:
+            seen.append(hidden)
+            return hidden[:, :2]
+
+    monkeypatch.setattr(manifold, "TSNE", Fast)
+    request = Request(tmp_path, max_epochs=5)
+    with RunLog(tmp_path / "runs.jsonl") as log:
+        section = tsne.section(request, log)
+    options, hidden = seen
+    assert options["random_state"] == 0
+    cora = load_dataset("cora")
+    fitted = fit_gcn(cora, preset="paper", overrides={"max_epochs": 5}, seeds=[0], calibrate=False)
+    np.testing.assert_allclose(hidden, fitted.embedding(), atol=1e-6)
+    assert hidden.shape == (2708, 16)
+    labels = fitted.probabilities()[:, 0].argmax(axis=1)
+    is_right = (labels == cora.labels)[cora.test_index]
+    assert section.data["test_accuracy"] == pytest.approx(100 * is_right.mean())
+
+
+def test_tune_maximises_validation_accuracy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("optuna")
+    seeds_seen: list[list[int]] = []
+
+    def records(graph: Any, settings: dict[str, Any], seeds: Any) -> list[dict[str, Any]]:
+        """Validation likes little dropout, test nodes like much of it."""
+        seeds_seen.append(list(seeds))
+        rate = settings["dropout"]
+        run = {"validation_accuracy": 90 - 10 * rate, "test_accuracy": 10 * rate, "seconds": 1.0}
+        return [run, run]
+
+    monkeypatch.setattr(tune, "gcn_records", records)
+    request = Request(tmp_path, runs=12)
+    with RunLog(tmp_path / "runs.jsonl") as log:
+        section = tune.section(request, log)
+    trials = section.data["trials"]
+    assert len(trials) == 12
+    first = {name: trials[0][name] for name in ("dropout", "weight_decay", "hidden")}
+    assert first == {"dropout": 0.5, "weight_decay": 5e-4, "hidden": 16}
+    lowest = min(trial["dropout"] for trial in trials)
+    assert lowest < 0.5 < max(trial["dropout"] for trial in trials)
+    assert section.data["best"]["dropout"] == lowest
+    assert section.data["best"]["validation_accuracy"] == pytest.approx(90 - 10 * lowest)
+    # Seeds of the search and of the final runs have nothing in common.
+    assert seeds_seen[0] == list(range(1000, 1010))
+    assert seeds_seen[-1] == list(range(12))
+    assert {trial["hidden"] for trial in trials} <= {8, 16, 32, 64}
+    assert all(0 <= trial["dropout"] <= 0.8 for trial in trials)
+    assert all(1e-5 <= trial["weight_decay"] <= 1e-2 for trial in trials)
+    assert (tune.N_TRIALS, tune.N_SEEDS) == (50, 10)
+
+
+def test_tune_trains_what_a_trial_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def records(graph: Any, settings: dict[str, Any], seeds: Any) -> list[dict[str, Any]]:
+        seen.append(settings)
+        return [{"validation_accuracy": 1.0, "test_accuracy": 1.0, "seconds": 1.0}]
+
+    monkeypatch.setattr(tune, "gcn_records", records)
+    chosen = {"dropout": 0.3, "weight_decay": 1e-3, "hidden": 32}
+    tune._train(load_dataset("karate"), full_request(), chosen, range(1))
+    expected = {**paper_text.GCN, **chosen, "hidden": (32,)}
+    assert {name: seen[0][name] for name in expected} == expected
