@@ -12,7 +12,46 @@ import scipy.sparse as sp
 IntArray = npt.NDArray[np.int64]
 
 
+def check_sparse(matrix: Any, what: str) -> None:
+    """Refuse a sparse matrix whose index arrays lead out of it, before scipy or a kernel follows.
+
+    scipy itself looks at the indices only when it is asked to, and ends the process where one of
+    them is wrong.
+    """
+    if not sp.issparse(matrix):
+        return
+    index: tuple[npt.NDArray[Any], ...] = ()
+    if matrix.format in ("csr", "csc", "bsr"):
+        index = (matrix.indices, matrix.indptr)
+    elif matrix.format == "coo":
+        index = tuple(matrix.coords)
+    if any(part.ndim != 1 or part.dtype.kind not in "iu" for part in index):
+        kinds = " and ".join(str(part.dtype) for part in index)
+        raise ValueError(f"{what} must have whole numbers for indices, got {kinds}")
+    if matrix.format == "coo":
+        _check_coordinates(index, matrix, what)
+    elif index:
+        try:
+            # In two steps: the second looks at indices that the first says are there.
+            matrix.check_format(full_check=False)
+            matrix.check_format(full_check=True)
+        except ValueError as error:
+            raise ValueError(
+                f"{what} must be a sparse matrix in order, but: {' '.join(str(error).split())}"
+            ) from None
+
+
+def _check_coordinates(index: tuple[npt.NDArray[Any], ...], matrix: Any, what: str) -> None:
+    if len(index) != matrix.ndim or len({len(matrix.data), *map(len, index)}) != 1:
+        raise ValueError(f"{what} must have as many rows and columns as values")
+    for part, width in zip(index, matrix.shape, strict=True):
+        if len(part) and not 0 <= part.min() <= part.max() < width:
+            wrong = part.min() if part.min() < 0 else part.max()
+            raise ValueError(f"{what} must have indices from 0 to {width - 1}, got {wrong}")
+
+
 def check_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
+    check_sparse(adjacency, "adjacency")
     matrix = sp.csr_array(adjacency)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"adjacency must be square, got shape {matrix.shape}")
@@ -60,6 +99,7 @@ def _entry(matrix: sp.csr_array, wrong: npt.NDArray[np.bool_]) -> str:
 
 def check_features(features: Any, n_nodes: int) -> Any:
     if sp.issparse(features):
+        check_sparse(features, "features")
         matrix: Any = sp.csr_array(features)
         if not matrix.has_canonical_format:
             matrix = matrix.copy()

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv.graph import Graph, symmetrise
+from graphconv.graph.checks import check_sparse
 from graphconv.io.files import replacing_file
 from graphconv.io.matrix_market import read_matrix_market
 from graphconv.io.readers import build_networkx
@@ -175,7 +176,9 @@ def _read_npz(path: Path, options: TableOptions) -> LoadedGraph:
         if "format" not in arrays:
             raise ValueError("it holds neither a graph nor a sparse matrix")
         handle.seek(0)
-        adjacency = sp.csr_array(sp.load_npz(handle))
+        adjacency = sp.load_npz(handle)
+        check_sparse(adjacency, "its matrix")
+        adjacency = sp.csr_array(adjacency)
     return _adjacency_graph(path, adjacency, options)
 
 
@@ -211,9 +214,7 @@ def _matrix_of_arrays(field: str, arrays: dict[str, npt.NDArray[Any]]) -> sp.csr
     indices, indptr = arrays[f"{field}_indices"], arrays[f"{field}_indptr"]
     data = arrays.get(f"{field}_data", np.ones(len(indices), dtype=np.float32))
     shape = tuple(int(width) for width in arrays[f"{field}_shape"])
-    matrix = sp.csr_array((data, indices, indptr), shape=shape)
-    matrix.check_format(full_check=True)
-    return matrix
+    return sp.csr_array((data, indices, indptr), shape=shape)
 
 
 def _read_mtx(path: Path, options: TableOptions) -> LoadedGraph:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv.graph import Graph
+from graphconv.io.wording import one_line
 
 FORMAT = 1
 _TIMESTAMP = (1980, 1, 1, 0, 0, 0)
@@ -70,15 +71,16 @@ def read_packed(path: Path) -> Graph:
             arrays = dict(archive.items())
         stored = arrays.pop("sha256").tobytes()
         about = json.loads(arrays["about"].tobytes())
+        if stored != _digest(arrays):
+            raise ValueError("its SHA-256 does not match")
+        if about["format"] != FORMAT:
+            raise ValueError(f"its format is {about['format']} and not {FORMAT}")
+        return _to_graph(arrays, about)
     except (FileNotFoundError, PermissionError):
         raise
     except Exception as error:  # a damaged archive may raise anything
-        raise ValueError(f"{path}: must be a packed graph, but it is damaged ({error})") from None
-    if stored != _digest(arrays):
-        raise ValueError(f"{path}: must be a packed graph, but its SHA-256 does not match")
-    if about["format"] != FORMAT:
-        raise ValueError(f"{path}: must have format {FORMAT}, got {about['format']}")
-    return _to_graph(arrays, about)
+        reason = one_line(error)
+        raise ValueError(f"{path}: must be a packed graph, but is damaged: {reason}") from None
 
 
 def _to_arrays(graph: Graph) -> Arrays:
