@@ -31,16 +31,16 @@ BROKEN = [
 
 @pytest.mark.parametrize("case", BROKEN, ids=str)
 def test_graph_refuses_wrong_indices(case):
-    with pytest.raises(ValueError, match="^adjacency must"):
+    with pytest.raises(ValueError, match=r"^adjacency must"):
         Graph(broken(*case), directed=True)
-    with pytest.raises(ValueError, match="^features must"):
+    with pytest.raises(ValueError, match=r"^features must"):
         Graph(EDGES, features=broken(*case))
 
 
 def test_graph_refuses_arrays_of_other_lengths_and_kinds():
     matrix = sp.csr_array(np.array(EDGES, dtype=np.float32))
     matrix.data = matrix.data[:1]
-    with pytest.raises(ValueError, match="^adjacency must be a sparse matrix in order"):
+    with pytest.raises(ValueError, match=r"^adjacency must be a sparse matrix in order"):
         Graph(matrix)
     matrix = sp.csr_array(np.array(EDGES, dtype=np.float32))
     matrix.indices = matrix.indices.astype(float)

@@ -117,10 +117,11 @@ def _train_gcn(job: Job, resume: bool, checkpoint_seconds: float) -> None:
     job.screen.remark(about_earlier(file, resume, state))
 
     started = time.perf_counter()
-    fitted = _fit(job, file, state)
-    n_rows = fitted.graph.n_nodes * len(fitted.model.layers)
-    with job.screen.counting("predicting", n_rows, "rows") as advance:
-        each = fitted.probabilities(scratch=job.folder.resolve().parent, advance=advance)
+    with _keeping_no_diverged(file):
+        fitted = _fit(job, file, state)
+        n_rows = fitted.graph.n_nodes * len(fitted.model.layers)
+        with job.screen.counting("predicting", n_rows, "rows") as advance:
+            each = fitted.probabilities(scratch=job.folder.resolve().parent, advance=advance)
     finish(job, file, fitted, each, started)
 
 
@@ -178,6 +179,18 @@ def _fit(job: Job, file: TrainingFile, state: dict[str, Any] | None) -> FittedGC
             watch=Watch(on_epoch, state, file),
             auto=job.wanted.auto,
         )
+
+
+@contextmanager
+def _keeping_no_diverged(file: TrainingFile) -> Iterator[None]:
+    """What was saved of a training that diverged would diverge again."""
+    from graphconv.training.loop import DivergedError
+
+    try:
+        yield
+    except DivergedError:
+        file.remove()
+        raise
 
 
 def _predictions_name(graph: Graph) -> str:

@@ -8,6 +8,7 @@ number, the temperature, mends most of that and changes no label (Guo, Pleiss, S
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
@@ -167,6 +168,13 @@ class Calibration:
 
     temperature: float = 1.0
     doubt: float = 0.0
+
+    def __post_init__(self) -> None:
+        # Files hold them, too. NaN is neither more nor less than anything.
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(f"temperature must be above 0 and finite, got {self.temperature}")
+        if not 0 <= self.doubt <= 1:
+            raise ValueError(f"doubt must be from 0 to 1, got {self.doubt}")
 
     @property
     def changes_nothing(self) -> bool:

@@ -219,6 +219,9 @@ def read_description(folder: Path) -> dict[str, Any]:
 def _rebuild(
     description: dict[str, Any], settings: Settings, graph: Graph, tensors: dict[str, Tensor]
 ) -> FittedGCN:
+    for name, tensor in tensors.items():
+        if not (tensor.is_floating_point() and bool(tensor.isfinite().all())):
+            raise RuntimeError(f"{name} in model.safetensors holds what is not a number")
     mean, scale = (
         tensors.pop(f"scaler.{name}").numpy() if f"scaler.{name}" in tensors else None
         for name in ("mean", "scale")

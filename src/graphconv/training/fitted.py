@@ -23,7 +23,7 @@ from graphconv.models.gcn import GCN
 from graphconv.models.settings import Settings
 from graphconv.storage.memory import available_memory
 from graphconv.training.calibration import Calibration
-from graphconv.training.loop import single_torch_thread
+from graphconv.training.loop import DivergedError, single_torch_thread
 from graphconv.training.scores import mean_over_runs
 
 FloatMatrix = npt.NDArray[np.float32]
@@ -118,6 +118,11 @@ class FittedGCN:
 
     def shares(self, logits: Tensor) -> Tensor:
         """Probabilities of logits of shape (n_nodes, n_replicas, n_classes)."""
+        if not bool(logits.isfinite().all()):
+            raise DivergedError(
+                "the model must give numbers, got nan or infinity: its weights, those of edges or "
+                "the features are too large"
+            )
         if self.graph.is_multilabel:
             return logits.sigmoid()
         # Classes first: over a short last axis torch takes as long as the rest of the model.

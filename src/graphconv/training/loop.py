@@ -105,6 +105,10 @@ class TrainingState:
             yield running[self.n_run[running] == self.n_run[running[0]]][:size]
 
 
+class DivergedError(ValueError):
+    """A training whose numbers are none any more: going on from it would lead nowhere."""
+
+
 def train(
     model: GCN,
     batches: Sequence[LabelledBatch] | MakeBatches,
@@ -158,6 +162,7 @@ def train(
                 steps = batches(epoch) if callable(batches) else batches
                 watched = validation(epoch) if callable(validation) else validation
                 figures = _run_epoch(team, steps, watched, epoch, settings)
+                _check_loss(figures[0], epoch)
                 state.record(team.replicas, figures)
                 if validation is not None:
                     _stop_early(state, team.replicas, settings, team.weights_of)
@@ -186,7 +191,17 @@ def train(
     for replica, weights in enumerate(state.kept):
         if weights is not None:
             model.load_replica(replica, weights)
+    if not all(bool(weights.isfinite().all()) for weights in model.parameters()):
+        raise DivergedError("training diverged: weights became too large; train more slowly")
     return state
+
+
+def _check_loss(loss: FloatArray, epoch: int) -> None:
+    if not np.isfinite(loss).all():
+        raise DivergedError(
+            f"training diverged: the loss must be a number, got {loss[~np.isfinite(loss)][0]} in "
+            f"epoch {epoch + 1}; a smaller learning rate or other settings of the propagation help"
+        )
 
 
 @contextmanager
