@@ -6,7 +6,7 @@ NATIVE := $(wildcard CMakeLists.txt native/*)
 # Wheels come from the registry as they are; only graphconv itself may be compiled.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint accuracy reproduce results bench performance scale docs guide screenshots \
+.PHONY: demo test lint accuracy reproduce results settings bench performance scale docs guide screenshots \
 	sanitize clean
 
 demo: $(VENV)/.runtime
@@ -31,6 +31,10 @@ reproduce: $(VENV)/.reproduce
 # docs/results.md and the table in README.md, from the committed docs/results.json.
 results: $(VENV)/.runtime
 	$(BIN)/python scripts/build_results.py
+
+# The settings as they are declared, into the estimator's docstring and docs/settings.md.
+settings: $(VENV)/.runtime
+	$(BIN)/python scripts/build_settings.py
 
 # Side by side with other libraries, and against what the machine can do; about 20 minutes, on a
 # machine that does nothing else. What is measured already is not measured again.

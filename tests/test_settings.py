@@ -1,13 +1,18 @@
 """Tests of graphconv.models.settings."""
 
+import inspect
 import json
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, fields, replace
 
+import numpy as np
 import pytest
+from scripts import build_settings
 
+from graphconv import GCNClassifier
 from graphconv.models import settings as module
+from graphconv.models.kinds import declaration
 from graphconv.models.settings import PAPER, PAPER_NELL, ROBUST, Settings, resolve_settings
 
 
@@ -20,7 +25,7 @@ from graphconv.models.settings import PAPER, PAPER_NELL, ROBUST, Settings, resol
         ("early_stopping", "last", "early_stopping must be one of .*, got 'last'"),
         ("weight_decay_layers", "last", "weight_decay_layers must be one of .*, got 'last'"),
         ("class_weight", "even", "class_weight must be .*, got 'even'"),
-        ("class_weight", {"a": -1}, "class_weight must hold weights of at least 0"),
+        ("class_weight", {"a": -1}, "class_weight must be .* a weight of at least 0"),
         ("hidden", (16, 0), r"hidden must be whole widths of at least 1, got \(16, 0\)"),
         ("hidden", -3, "hidden must be whole widths of at least 1"),
         ("dropout", 1.0, "dropout must be at least 0 and below 1, got 1.0"),
@@ -30,7 +35,7 @@ from graphconv.models.settings import PAPER, PAPER_NELL, ROBUST, Settings, resol
         ("weight_decay", -1e-3, "weight_decay must be at least 0, got -0.001"),
         ("weight_decay", float("inf"), "weight_decay must be at least 0, got inf"),
         ("weight_decay", float("nan"), "weight_decay must be at least 0, got nan"),
-        ("chebyshev_order", -1, "chebyshev_order must be a whole number, at least 0, got -1"),
+        ("chebyshev_order", -1, "chebyshev_order must be a whole number of at least 0, got -1"),
         ("lambda_max", 0.0, "lambda_max must be 'true' or above 0, got 0.0"),
         ("lambda_max", "two", "lambda_max must be 'true' or above 0, got 'two'"),
         ("self_loop_weight", -1.0, "self_loop_weight must be 'learn' or at least 0, got -1.0"),
@@ -141,6 +146,42 @@ def test_names_are_those_of_the_implementations():
     assert module.ACTIVATIONS == ACTIVATIONS
 
 
-def test_settings_do_not_import_torch():
-    code = "import sys, graphconv.models.settings; sys.exit('torch' in sys.modules)"
+def test_a_slip_in_a_name_gets_a_hint():
+    with pytest.raises(ValueError, match=r"got 'chebychev' \(did you mean 'chebyshev'\?\)"):
+        Settings(propagation="chebychev")
+    with pytest.raises(ValueError, match=r"got patiense \(did you mean 'patience'\?\)"):
+        Settings.from_json({"patiense": 3})
+
+
+def test_numbers_of_numpy_become_those_of_python():
+    settings = Settings(
+        hidden=np.array([8, 4]), dropout=np.float32(0.25), patience=np.int64(3), bias=np.bool_(True)
+    )
+    assert json.loads(json.dumps(settings.to_json()))["hidden"] == [8, 4]
+    assert (settings.dropout, settings.patience, settings.bias) == (0.25, 3, True)
+
+
+def test_the_estimator_takes_every_setting():
+    parameters = inspect.signature(GCNClassifier).parameters
+    names = [field.name for field in fields(Settings)]
+    assert [name for name in parameters if name in names] == names
+    assert all(parameters[name].default is None for name in names)
+
+
+@pytest.mark.parametrize(
+    ("path", "written"),
+    [
+        (build_settings.ESTIMATOR, build_settings.with_docstring),
+        (build_settings.PAGE, build_settings.with_table),
+    ],
+)
+def test_the_documentation_follows_the_declarations(path, written):
+    """`make settings` renews it."""
+    text = path.read_text(encoding="utf-8")
+    assert written(text) == text
+    assert all(declaration(field).help.split()[0] in text.split() for field in fields(Settings))
+
+
+def test_settings_import_nothing_heavy():
+    code = "import sys, graphconv.models.settings; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

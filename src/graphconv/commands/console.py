@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from graphconv.commands.option_names import as_options
 from graphconv.io.files import json_text
 from graphconv.io.wording import one_line
 
@@ -46,12 +47,12 @@ class Screen:
 
     def note(self, text: str) -> None:
         if not self.quiet:
-            print(text, file=sys.stderr, flush=True)
+            print(as_options(text), file=sys.stderr, flush=True)
 
     def remark(self, text: str) -> None:
         """A note that explains what was done with the data; nothing if the text is empty."""
         if text:
-            self.note(f"note: {text}")
+            self.note(f"note: {as_options(text)}")
 
     def result(self, values: dict[str, Any]) -> None:
         """Print the JSON object, if that is what is wanted."""
@@ -262,6 +263,7 @@ def show_warnings_as_lines() -> None:
     """Print warnings as one line each, without the place in the code they come from."""
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        print(f"warning: {one_line(message)}", file=sys.stderr, flush=True)
+        text = message.args[0] if isinstance(message, Warning) and message.args else message
+        print(f"warning: {one_line(as_options(text))}", file=sys.stderr, flush=True)
 
     warnings.showwarning = show

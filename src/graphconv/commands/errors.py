@@ -9,6 +9,7 @@ import typer
 import typer.exceptions
 
 from graphconv.commands.console import TrainingStoppedError
+from graphconv.commands.option_names import as_options
 from graphconv.io.wording import one_line
 
 
@@ -24,7 +25,7 @@ def exit_code(app: typer.Typer) -> int:
     except OSError as error:
         return _fail(_os_error(error))
     except (ValueError, TypeError) as error:
-        return _fail(str(error) or type(error).__name__)
+        return _fail(as_options(error.args[0]) if error.args else type(error).__name__)
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
             raise

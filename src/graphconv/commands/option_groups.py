@@ -1,7 +1,7 @@
 """Option groups: options that several commands take together, written down once.
 
-A group is a dataclass whose fields are options. A command names it as one parameter, and
-`takes_groups` shows typer the options in its place.
+A group is a dataclass whose fields are options, or the declared settings. A command names it as one
+parameter, and `takes_groups` shows typer the options in its place.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import inspect
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from graphconv.commands import options as opt
-from graphconv.commands import values
 from graphconv.commands.console import Screen
+from graphconv.models.kinds import declaration
+from graphconv.models.settings import Settings
 
 if TYPE_CHECKING:
     from graphconv.commands.data_source import DataRequest
@@ -74,44 +75,35 @@ class TableColumns:
         return options
 
 
-@dataclass(frozen=True)
 class SettingsOptions:
-    """The fields of `Settings`; None leaves one to the preset."""
+    """One option for each field of `Settings`, as it is declared; None leaves it to the preset."""
 
-    propagation: opt.Propagation = None
-    self_loop_weight: opt.SelfLoopWeight = None
-    chebyshev_order: opt.ChebyshevOrder = None
-    lambda_max: opt.LambdaMax = None
-    hidden: opt.Hidden = None
-    activation: opt.Activation = None
-    residual: opt.Residual = None
-    bias: opt.Bias = None
-    scaling: opt.Scaling = None
-    dropout: opt.Dropout = None
-    learning_rate: opt.LearningRate = None
-    weight_decay: opt.WeightDecay = None
-    weight_decay_layers: opt.WeightDecayLayers = None
-    max_epochs: opt.MaxEpochs = None
-    early_stopping: opt.EarlyStopping = None
-    patience: opt.Patience = None
-    class_weight: opt.ClassWeight = None
-    batch_size: opt.BatchSize = None
-    fanout: opt.Fanout = None
+    def __init__(self, **given: Any) -> None:
+        self._given = given
 
     def chosen(self) -> dict[str, Any]:
         """The settings that were given, as `Settings` wants them."""
-        read = {
-            **asdict(self),
-            "self_loop_weight": values.number_or(
-                self.self_loop_weight, "learn", "--self-loop-weight"
-            ),
-            "lambda_max": values.number_or(self.lambda_max, "true", "--lambda-max"),
-            "hidden": values.widths(self.hidden),
-            "dropout": values.rates(self.dropout),
-            "class_weight": values.class_weight(self.class_weight),
-            "fanout": values.fanout(self.fanout),
+        kinds = {field.name: declaration(field).kind for field in fields(Settings)}
+        return {
+            name: kinds[name].read(value) if isinstance(value, str) else value
+            for name, value in self._given.items()
+            if value is not None
         }
-        return {name: value for name, value in read.items() if value is not None}
+
+    @staticmethod
+    def parameters() -> list[inspect.Parameter]:
+        """What typer is shown."""
+        shown = []
+        for field in fields(Settings):
+            declared = declaration(field)
+            kind, name = declared.kind, field.name.replace("_", "-")
+            is_switch = kind.metavar is None
+            flags = f"--{name}/--no-{name}" if is_switch else f"--{name}"
+            option = opt.option(declared.group, flags, kind.metavar, declared.help)
+            shown.append(
+                _parameter(field.name, Annotated[(bool if is_switch else str) | None, option], None)
+            )
+        return shown
 
 
 def takes_groups(
@@ -119,7 +111,7 @@ def takes_groups(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a command with groups among its parameters one with all their options.
 
-    A parameter annotated with a dataclass gets an instance made of that group's options.
+    A parameter annotated with a group gets an instance made of that group's options.
 
     Parameters
     ----------
@@ -135,7 +127,7 @@ def _with_options(command: Callable[..., None], *, without: tuple[str, ...]) -> 
     # Not get_type_hints, which until Python 3.10 hides an option's name where its default is None.
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         kind = parameter.annotation
-        if isinstance(kind, type) and is_dataclass(kind):
+        if isinstance(kind, type) and (is_dataclass(kind) or kind is SettingsOptions):
             options = [option for option in _options(kind) if option.name not in without]
             groups[parameter.name] = kind, [option.name for option in options]
             shown += options
@@ -158,13 +150,12 @@ def _with_options(command: Callable[..., None], *, without: tuple[str, ...]) -> 
 
 
 def _options(group: type) -> list[inspect.Parameter]:
+    if group is SettingsOptions:
+        return SettingsOptions.parameters()
     hints = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=field.default,
-            annotation=hints[field.name],
-        )
-        for field in fields(group)
-    ]
+    return [_parameter(field.name, hints[field.name], field.default) for field in fields(group)]
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)

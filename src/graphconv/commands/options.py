@@ -165,92 +165,13 @@ Preset = Annotated[
         "Default: paper on its own data sets, else robust.",
     ),
 ]
-Propagation = Annotated[
-    str | None,
-    _model(
-        "--propagation",
-        "RULE",
-        "renormalised, single-parameter, first-order, first-order-only, chebyshev or none.",
-    ),
-]
-SelfLoopWeight = Annotated[
-    str | None,
-    _model("--self-loop-weight", "NUMBER", "lambda in A + lambda I: a number, or 'learn'."),
-]
-ChebyshevOrder = Annotated[
-    int | None, _model("--chebyshev-order", "K", "Order of the Chebyshev rule.")
-]
-LambdaMax = Annotated[
-    str | None,
-    _model(
-        "--lambda-max",
-        "NUMBER",
-        "Largest eigenvalue in the Chebyshev rule: a number, or 'true'.",
-    ),
-]
-Hidden = Annotated[
-    str | None,
-    _model("--hidden", "WIDTHS", "Widths of the hidden layers, such as 64 or 64,64; 0 for none."),
-]
-Activation = Annotated[str | None, _model("--activation", "NAME", "relu, tanh, elu or none.")]
-Residual = Annotated[
-    bool | None,
-    _model("--residual/--no-residual", _FLAG, "Add a hidden layer's input to its output."),
-]
-Bias = Annotated[bool | None, _model("--bias/--no-bias", _FLAG, "Give layers a bias.")]
-Scaling = Annotated[
-    str | None, _model("--scaling", "NAME", "Features: auto, row, l2, standard or none.")
-]
 
-Dropout = Annotated[
-    str | None, _training("--dropout", "RATE", "Rate, or one a layer such as 0.5,0,0.5.")
-]
-LearningRate = Annotated[float | None, _training("--learning-rate", "NUMBER", "Of Adam.")]
-WeightDecay = Annotated[float | None, _training("--weight-decay", "NUMBER", "L2 penalty.")]
-WeightDecayLayers = Annotated[
-    str | None,
-    _training("--weight-decay-layers", "WHICH", "Layers that are penalised: first or all."),
-]
-MaxEpochs = Annotated[
-    int | None, _training("--max-epochs", "N", "Stop after so many epochs at the latest.")
-]
-EarlyStopping = Annotated[
-    str | None,
-    _training(
-        "--early-stopping",
-        "RULE",
-        "best (restores the best weights), window (the authors' rule) or none.",
-    ),
-]
-Patience = Annotated[
-    int | None, _training("--patience", "N", "Epochs without gain before stopping.")
-]
-ClassWeight = Annotated[
-    str | None,
-    _training(
-        "--class-weight",
-        "WEIGHTS",
-        "balanced (gives rare classes the same say) or NAME=WEIGHT,NAME=WEIGHT,...",
-    ),
-]
 Calibrate = Annotated[
     bool,
     _training(
         "--calibration/--no-calibration",
         _FLAG,
         "Scale probabilities by the validation nodes, so that 80 % sure means 80 % right.",
-    ),
-]
-BatchSize = Annotated[
-    int | None,
-    _training("--batch-size", "B", "Train on so many nodes at a time. Default: all at once."),
-]
-Fanout = Annotated[
-    str | None,
-    _training(
-        "--fanout",
-        "N",
-        "Neighbours to sum over in a batch: all, or a sample, such as 10,10 (one a layer).",
     ),
 ]
 Auto = Annotated[

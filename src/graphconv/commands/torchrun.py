@@ -24,7 +24,7 @@ from graphconv.commands.training_job import Job, ModelRequest, identity_of, load
 from graphconv.engine.blocks import Array, Space, run_in_blocks
 from graphconv.engine.objective import LabelledBatch
 from graphconv.graph import Graph
-from graphconv.graph.scaling import FeatureScaler, Scaling, fit_stored_scaler
+from graphconv.graph.scaling import FeatureScaler, fit_stored_scaler
 from graphconv.graph.splits import check_trainable
 from graphconv.kernels import KernelName
 from graphconv.models.gcn import GCN
@@ -252,7 +252,7 @@ class _Trainer:
     def _fit_scaler(self) -> FeatureScaler:
         if self.part.graph.features is None:
             return FeatureScaler("none")
-        kind = cast(Scaling, self.settings.scaling)
+        kind = self.settings.scaling
         return fit_stored_scaler(self.part.graph.features, kind, self.processes.combine)
 
     def train(self, screen: Screen) -> TrainingState:

@@ -59,12 +59,7 @@ class ModelRequest:
                 raise ValueError(f"--preset is for gcn and mlp, got --model {self.model}")
             return
         preset = "robust" if self.preset in (None, "auto") else self.preset
-        try:
-            resolve_settings(preset, self.settings)
-        except ValueError as error:
-            # Settings are named as in Python: max_epochs. Here they are options.
-            name, _, rest = str(error).partition(" ")
-            raise ValueError(f"--{name.replace('_', '-')} {rest}") from None
+        resolve_settings(preset, self.settings)
 
     def with_batches_of(self, settled: Settings, before: Settings) -> ModelRequest:
         """The same with the batches of settings that were changed; the same if they were not."""

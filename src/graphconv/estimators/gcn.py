@@ -20,10 +20,8 @@ from graphconv.estimators.inputs import (
     seeds_of,
 )
 from graphconv.graph import Graph
-from graphconv.graph.scaling import Scaling
-from graphconv.models.gcn import Activation
-from graphconv.models.propagation import Rule
-from graphconv.models.settings import Settings
+from graphconv.graph.names import Scaling
+from graphconv.models.settings import Activation, Rule, Settings, StoppingRule
 from graphconv.results.explain import explain
 from graphconv.results.explanation import Explanation
 from graphconv.results.suggest import Suggestion, suggest
@@ -38,33 +36,58 @@ class GCNClassifier(  # type: ignore[call-arg]
 ):
     """Semi-supervised node classifier: a graph convolutional network.
 
-    Every hyper-parameter that is None takes the value of the preset; see `graphconv.Settings` for
-    what each one means.
+    Every hyper-parameter that is None takes the value of the preset.
 
     Parameters
     ----------
     preset : {"robust", "paper", "auto"}
         "robust" serves on unknown data, "paper" is the recipe of Kipf and Welling, "auto" tries a
         handful of settings and keeps what does best on held-out labels.
-    hidden : int or sequence of int, optional
     propagation : str, optional
+        Propagation rule of the paper's table 3. One of renormalised, single-parameter, first-order,
+        first-order-only, chebyshev, none.
     self_loop_weight : float or "learn", optional
+        lambda in A + lambda I, of the renormalised rule: a number, or 'learn'.
     chebyshev_order : int, optional
+        K of the Chebyshev rule.
     lambda_max : float or "true", optional
-    dropout : float or sequence of float, optional
+        Largest eigenvalue of the Laplacian in the Chebyshev rule: a number; 'true' works it out.
+    hidden : int or sequence of int, optional
+        Width of each hidden layer, such as 64 or 64,64; 0 for none.
     activation : str, optional
+        What follows a hidden layer. One of relu, tanh, elu, none.
     residual : bool, optional
+        Add a hidden layer's input to its output.
     bias : bool, optional
+        Give layers a bias.
     scaling : str, optional
+        How features are scaled; 'auto' looks at them. One of auto, row, l2, standard, none.
+    dropout : float or sequence of float, optional
+        Probability of dropping an input of a layer: one for all layers, or one for each, such as
+        0.5,0,0.5.
     learning_rate : float, optional
+        Step size of Adam.
     weight_decay : float, optional
-    weight_decay_layers : "first" or "all", optional
+        L2 penalty: the loss grows by half of it times the sum of squared weights.
+    weight_decay_layers : str, optional
+        Layers whose weights are penalised. One of first, all.
     max_epochs : int, optional
-    early_stopping : "best", "window" or "none", optional
+        Stop after so many epochs at the latest.
+    early_stopping : str, optional
+        'best' stops once neither loss nor accuracy on validation nodes has improved for so many
+        epochs as patience says, and goes back to the best weights. 'window' is the authors' rule:
+        stop when the validation loss exceeds its mean over that many epochs before, and keep the
+        last weights. One of best, window, none.
     patience : int, optional
+        Epochs without gain before stopping.
     class_weight : "balanced" or dict, optional
+        What a node of each class counts: a weight for each, or 'balanced', which gives every class
+        the same say, however many labels it has.
     batch_size : int, optional
+        Train on so many nodes at a time. By default all at once.
     fanout : "all", int or sequence of int, optional
+        Neighbours that a node of a mini-batch sums over: all of them, which is exact, or a sample
+        of so many at each hop, such as 10,10, counted from the nodes to be labelled.
     ensemble : int
         How many models, differing in their seed, to train at once; their probabilities are
         averaged.
@@ -127,21 +150,21 @@ class GCNClassifier(  # type: ignore[call-arg]
         self,
         preset: Literal["robust", "paper", "auto"] = "robust",
         *,
-        hidden: Any = None,
         propagation: Rule | None = None,
         self_loop_weight: float | Literal["learn"] | None = None,
         chebyshev_order: int | None = None,
         lambda_max: float | Literal["true"] | None = None,
-        dropout: Any = None,
+        hidden: Any = None,
         activation: Activation | None = None,
         residual: bool | None = None,
         bias: bool | None = None,
         scaling: Scaling | None = None,
+        dropout: Any = None,
         learning_rate: float | None = None,
         weight_decay: float | None = None,
         weight_decay_layers: Literal["first", "all"] | None = None,
         max_epochs: int | None = None,
-        early_stopping: Literal["best", "window", "none"] | None = None,
+        early_stopping: StoppingRule | None = None,
         patience: int | None = None,
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
         batch_size: int | None = None,
@@ -155,16 +178,16 @@ class GCNClassifier(  # type: ignore[call-arg]
         random_state: Any = None,
     ) -> None:
         self.preset = preset
-        self.hidden = hidden
         self.propagation = propagation
         self.self_loop_weight = self_loop_weight
         self.chebyshev_order = chebyshev_order
         self.lambda_max = lambda_max
-        self.dropout = dropout
+        self.hidden = hidden
         self.activation = activation
         self.residual = residual
         self.bias = bias
         self.scaling = scaling
+        self.dropout = dropout
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.weight_decay_layers = weight_decay_layers

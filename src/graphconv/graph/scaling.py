@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,11 @@ import scipy.sparse as sp
 
 from graphconv.graph import Features, FloatArray, IntArray
 from graphconv.graph.mapping import release
+from graphconv.graph.names import SCALINGS, Scaling
 from graphconv.kernels import reference
 
-Scaling = Literal["auto", "row", "l2", "standard", "none"]
 # Numbers of a block of stored features that are in memory at a time.
 BLOCK_NUMBERS = 1 << 22
-SCALINGS: tuple[str, ...] = get_args(Scaling)
 Combine = Callable[[npt.NDArray[Any], str], npt.NDArray[Any]]
 
 

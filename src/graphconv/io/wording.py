@@ -3,7 +3,56 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from string import Formatter
+from typing import Any
+
+
+class Message(str):
+    """A text that knows which of its words are parameters, so that others can spell them.
+
+    The text itself spells them as Python does. The command line spells the same ones as options.
+    """
+
+    _parts: tuple[str | tuple[str, str], ...]
+
+    def spelled(self, spell: Callable[[str, str], str]) -> str:
+        """The text with each parameter's name, and its value or "", put into words by `spell`."""
+        return "".join(part if isinstance(part, str) else spell(*part) for part in self._parts)
+
+
+def naming(template: str, *values: object) -> Message:
+    """A message from a template: `{}` and `{0!r}` are values, `{name}` is a parameter.
+
+    `{name:value}` is a parameter with the value to give it.
+
+    Examples
+    --------
+    >>> from graphconv.io.wording import naming
+    >>> message = naming("{} nodes are too many ({batch_size:512} or {directed:True})", 9)
+    >>> message
+    '9 nodes are too many (batch_size=512 or directed=True)'
+    >>> message.spelled(lambda name, value: f"--{name} {value}")
+    '9 nodes are too many (--batch_size 512 or --directed True)'
+    """
+    formatter = Formatter()
+    parts: list[str | tuple[str, str]] = []
+    n_unnumbered = 0
+    for literal, field, specification, conversion in formatter.parse(template):
+        parts.append(literal)
+        if field is None:
+            continue
+        if field.isidentifier():
+            parts.append((field, specification or ""))
+            continue
+        value: Any = values[int(field) if field else n_unnumbered]
+        n_unnumbered += not field
+        parts.append(format(formatter.convert_field(value, conversion), specification or ""))
+    message = Message(
+        "".join(part if isinstance(part, str) else "=".join(filter(None, part)) for part in parts)
+    )
+    message._parts = tuple(parts)
+    return message
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,14 +24,13 @@ from graphconv.engine.summing import sum_beforehand
 from graphconv.graph import Graph, IntArray
 from graphconv.graph.scaling import (
     FeatureScaler,
-    Scaling,
     fit_scaler,
     fit_stored_scaler,
 )
 from graphconv.graph.splits import check_trainable, hold_out_validation
 from graphconv.kernels.hashing import hash_key
-from graphconv.models.gcn import GCN, Activation
-from graphconv.models.propagation import Propagation, Rule, largest_eigenvalue
+from graphconv.models.gcn import GCN
+from graphconv.models.propagation import Propagation, largest_eigenvalue
 from graphconv.models.settings import Settings, resolve_settings
 from graphconv.training.calibration import fit_calibration
 from graphconv.training.fitted import FittedGCN, scaled_features
@@ -174,7 +173,7 @@ def build_model(
             )
         lambda_max = largest_eigenvalue(graph) if needed else 2.0
     propagation = Propagation(
-        cast(Rule, settings.propagation),
+        settings.propagation,
         directed=graph.directed,
         self_loop_weight=settings.self_loop_weight,
         chebyshev_order=settings.chebyshev_order,
@@ -189,7 +188,7 @@ def build_model(
         hidden=settings.hidden,
         seeds=seeds,
         dropout=settings.dropout,
-        activation=cast(Activation, settings.activation),
+        activation=settings.activation,
         residual=settings.residual,
         bias=settings.bias,
     )
@@ -307,7 +306,7 @@ def calibrated(fitted: FittedGCN, each: FloatMatrix | None = None) -> FittedGCN:
 
 def _scaled_features(graph: Graph, settings: Settings) -> tuple[FeatureScaler, Any]:
     """A scaler that suits the features, and what it makes of them."""
-    kind = cast(Scaling, settings.scaling)
+    kind = settings.scaling
     if graph.folder is None or graph.features is None:
         scaler = fit_scaler(graph.features, kind)
     else:

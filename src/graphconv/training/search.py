@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import Graph
-from graphconv.graph.scaling import Scaling, fit_scaler
+from graphconv.graph.names import Scaling
+from graphconv.graph.scaling import fit_scaler
 from graphconv.graph.splits import hold_out_validation, kfold_splits
 from graphconv.models.settings import Settings
 from graphconv.training.calibration import fit_calibration
@@ -91,8 +92,8 @@ def choose_settings(
             tried[settings] = _mean_share(shares, labels), accuracy(labels, raw)
         return tried[settings][0]
 
-    scaler = fit_scaler(graph.features, cast(Scaling, base.scaling))
-    start = best = replace(base, scaling=scaler.kind)
+    scaler = fit_scaler(graph.features, base.scaling)
+    start = best = replace(base, scaling=cast(Scaling, scaler.kind))
     for answers in _questions(graph, fixed).values():
         # The best so far comes first: of equals it stays.
         best = max([best, *(replace(best, **answer) for answer in answers)], key=judge)

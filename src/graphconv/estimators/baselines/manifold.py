@@ -23,7 +23,8 @@ from graphconv.estimators.baselines.transductive import (
     links_of,
 )
 from graphconv.graph import Graph
-from graphconv.graph.scaling import Scaling, fit_scaler
+from graphconv.graph.names import Scaling
+from graphconv.graph.scaling import fit_scaler
 
 
 class ManifoldClassifier(TransductiveClassifier):

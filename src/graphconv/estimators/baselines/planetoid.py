@@ -28,7 +28,8 @@ from graphconv.estimators.baselines.transductive import (
 )
 from graphconv.estimators.baselines.walks import context_pairs, random_walks
 from graphconv.graph import Graph, IntArray
-from graphconv.graph.scaling import Scaling, fit_scaler
+from graphconv.graph.names import Scaling
+from graphconv.graph.scaling import fit_scaler
 from graphconv.kernels import select
 from graphconv.kernels.hashing import hash_key
 from graphconv.training.loop import single_torch_thread

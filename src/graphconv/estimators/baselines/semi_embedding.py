@@ -28,7 +28,8 @@ from graphconv.estimators.baselines.transductive import (
     with_known_classes,
 )
 from graphconv.graph import Graph, IntArray
-from graphconv.graph.scaling import Scaling, fit_scaler
+from graphconv.graph.names import Scaling
+from graphconv.graph.scaling import fit_scaler
 from graphconv.models.gcn import GCN
 from graphconv.models.settings import Settings
 from graphconv.training.fit import build_model

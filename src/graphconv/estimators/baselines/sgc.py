@@ -19,7 +19,8 @@ from graphconv.estimators.baselines.transductive import (
     feature_matrix,
 )
 from graphconv.graph import Graph
-from graphconv.graph.scaling import Scaling, fit_scaler
+from graphconv.graph.names import Scaling
+from graphconv.graph.scaling import fit_scaler
 from graphconv.models.propagation import renormalised_adjacency
 
 
