@@ -32,7 +32,7 @@ def test_own_tables(run, papers):
     assert done.err[0] == (
         "note: 340 directed edges were made undirected (--directed keeps directions)"
     )
-    assert done.err[1].startswith("note: labels split at random: 60 % training")
+    assert done.err[1].startswith("note: labels split at random: 61 % training, 20 %")
     assert done.err[2].startswith("papers: 150 nodes, 340 edges, ")
     assert done.err[3].endswith("nodes to label")
     assert done.err[4] == "model and predictions.csv written to runs/papers"

@@ -113,14 +113,18 @@ def test_several_labels_of_which_none_is_known(tmp_path):
 
 
 def test_labels_that_are_missing_in_other_ways(tmp_path):
-    loaded = read(tmp_path, "source,target\na,b\n", "id,label\na,NA\nb,-1\nc,red\nd,NA\n")
+    nodes = "id,label\na,NA\nb,-1\nc,red\nd,NA\n"
+    loaded = read(tmp_path, "source,target\na,b\n", nodes, unlabelled_value="-1")
     assert loaded.graph.labels.tolist() == [-1, -1, 0, -1]
-    assert "2 labels 'NA' of nodes.csv taken as missing" in loaded.notes
+    assert loaded.notes[1:] == (
+        "1 label '-1' of nodes.csv taken as missing",
+        "2 labels 'NA' of nodes.csv taken as missing",
+    )
 
 
 def test_labels_that_are_numbers_and_labels_that_look_like_them(tmp_path):
     edges = "source,target\na,b\n"
-    assert read(tmp_path, edges, "id,label\na,10\nb,9\nc,-1\n").graph.class_names == (9, 10)
+    assert read(tmp_path, edges, "id,label\na,10\nb,9\nc,\n").graph.class_names == (9, 10)
     assert read(tmp_path, edges, "id,label\na,01\nb,1\n").graph.class_names == ("01", "1")
 
 

@@ -20,7 +20,7 @@ def test_frames_keep_the_types_of_ids_and_are_left_alone():
     graph = from_frames(edges, nodes).graph
     assert graph.node_ids.tolist() == [20, 10, 30]
     assert graph.node_ids.dtype == np.int64
-    assert graph.features.tolist() == [[0.5], [1.5], [0]]
+    assert graph.features.tolist() == [[0.5], [1.5], [1]]
     assert graph.feature_names == ("3",)
     pd.testing.assert_frame_equal(edges, before[0])
     pd.testing.assert_frame_equal(nodes, before[1])

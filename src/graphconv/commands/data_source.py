@@ -146,8 +146,8 @@ def _apply_split(graph: Graph, split: str | None, seed: int) -> tuple[Graph, str
     if split == "public":
         raise ValueError("--split public needs data with a split of its own, got none")
     if split is None:
-        note = "labels split at random: 60 % training, 20 % validation, 20 % test (--split)"
-        return fraction_split(graph, random_state=seed), note
+        graph = fraction_split(graph, random_state=seed)
+        return graph, f"labels split at random: {_shares(graph)} (--split)"
     if kind == "random" and not numbers:
         return random_split(graph, random_state=seed), ""
     values = _split_numbers(numbers)
@@ -164,6 +164,26 @@ def _apply_split(graph: Graph, split: str | None, seed: int) -> tuple[Graph, str
         "--split must be public, random, fraction, fraction:TRAIN,VALIDATION,TEST or kfold:K,I, "
         f"got {split!r}"
     )
+
+
+def _shares(graph: Graph) -> str:
+    """How much of the labels each part of a split has got, and which classes are not in all."""
+    parts = [getattr(graph, f"{name}_index") for name in SPLITS]
+    total = sum(map(len, parts))
+    names = ("training", "validation", "test")
+    text = ", ".join(
+        f"{100 * len(part) / total:.0f} % {name}" for part, name in zip(parts, names, strict=True)
+    )
+    if graph.is_multilabel:
+        return text
+    number = [np.bincount(graph.labels[part], minlength=graph.n_classes) for part in parts]
+    small = np.flatnonzero((np.min(number, axis=0) == 0) & (np.sum(number, axis=0) > 0))
+    if not len(small):
+        return text
+    total_of = np.sum(number, axis=0)
+    listed = [f"{graph.class_names[code]!r} ({total_of[code]})" for code in small[:5]]
+    more = f" and {len(small) - 5} more" if len(small) > 5 else ""
+    return f"{text}; too few labels to be in all three: {', '.join(listed)}{more}"
 
 
 def _split_numbers(text: str) -> list[float]:

@@ -56,6 +56,8 @@ class TableColumns:
     id: opt.Id = "id"
     label: opt.Label = "label"
     label_separator: opt.LabelSeparator = None
+    unlabelled_value: opt.UnlabelledValue = None
+    bins: opt.Bins = None
     categorical: opt.Categorical = None
     text: opt.Text = None
     ignore: opt.Ignore = None

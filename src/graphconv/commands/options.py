@@ -99,6 +99,14 @@ LabelSeparator = Annotated[
     str | None,
     _table("--label-separator", "TEXT", "What separates several labels of one node, such as ';'."),
 ]
+UnlabelledValue = Annotated[
+    str | None,
+    _table("--unlabelled-value", "TEXT", "Label that means 'to be predicted', such as -1."),
+]
+Bins = Annotated[
+    int | None,
+    _table("--bins", "N", "Labels are numbers: make N classes of about equal size of them."),
+]
 Categorical = Annotated[
     list[str] | None,
     _table("--categorical", "COLUMN", "Column to turn into one-hot features; may be repeated."),

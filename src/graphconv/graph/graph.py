@@ -385,12 +385,19 @@ def symmetrise(adjacency: sp.csr_array) -> sp.csr_array:
 
 
 def encode_labels(
-    values: Sequence[Any] | npt.NDArray[Any],
+    values: Sequence[Any] | npt.NDArray[Any], *, unlabelled: float | None = -1
 ) -> tuple[IntArray, tuple[Hashable, ...]]:
-    """Class numbers and class names of labels of any type; missing ones and -1 become -1.
+    """Class numbers and class names of labels of any type; missing ones become -1.
 
     Missing are None, NaN, pandas' NA and empty strings. Classes are numbered in sorted order,
     numbers before text.
+
+    Parameters
+    ----------
+    values : sequence
+    unlabelled : number or None
+        Another value that stands for a label that is not there. In arrays -1 does, as in
+        scikit-learn; None: no number does.
 
     Examples
     --------
@@ -400,7 +407,7 @@ def encode_labels(
     """
     # One pass over plain Python objects treats pandas, numpy and lists alike.
     plain = [value.item() if isinstance(value, np.generic) else value for value in values]
-    known = [not _is_missing(value) for value in plain]
+    known = [not _is_missing(value, unlabelled) for value in plain]
     distinct = {value for value, is_known in zip(plain, known, strict=True) if is_known}
     names = sorted(distinct, key=_label_order)
     number = {name: position for position, name in enumerate(names)}
@@ -410,11 +417,11 @@ def encode_labels(
     return np.array(codes, dtype=np.int64), tuple(names)
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: Any, unlabelled: float | None) -> bool:
     if value is None or (isinstance(value, str) and not value.strip()):
         return True
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return bool(value != value or value == -1)
+        return bool(value != value or value == unlabelled)
     return type(value).__name__ in ("NAType", "NaTType")
 
 

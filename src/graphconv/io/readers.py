@@ -42,6 +42,8 @@ def read_tables(
     text: Sequence[str] = (),
     ignore: Sequence[str] = (),
     label_separator: str | None = None,
+    unlabelled_value: object = None,
+    bins: int | None = None,
     directed: bool = False,
     duplicates: Duplicates | None = None,
     self_loops: SelfLoops = "keep",
@@ -68,8 +70,8 @@ def read_tables(
         "weight" or "relation", if there is one; "": none. Relations make the file a list of
         triples (head, relation, tail), and the graph the paper's bipartite one.
     id, label : str
-        The columns of the node file with the ids and the classes. A class that is missing, or -1,
-        is one to predict.
+        The columns of the node file with the ids and the classes. A class that is missing is one
+        to predict: an empty cell, or NA, NaN, null and the like.
     split : str, optional
         Its column that says train, validation or test, or nothing. None: the column called
         "split", if there is one; "": none.
@@ -78,6 +80,10 @@ def read_tables(
         hold numbers. No column left means a featureless graph.
     label_separator : str, optional
         Separates the classes of a node that has several. The labels are then an indicator matrix.
+    unlabelled_value : str or number, optional
+        What else stands for a class that is missing, such as -1.
+    bins : int, optional
+        The labels are numbers: cut them into so many classes of about equal size.
     directed, duplicates, self_loops
         As in `adjacency_from_edges`.
     closed_ids : bool
@@ -124,6 +130,8 @@ def read_tables(
         text=text,
         ignore=ignore,
         label_separator=label_separator,
+        unlabelled_value=unlabelled_value,
+        bins=bins,
         directed=directed,
         duplicates=duplicates,
         self_loops=self_loops,

@@ -40,6 +40,8 @@ class TableOptions:
     text: Sequence[str] = ()
     ignore: Sequence[str] = ()
     label_separator: str | None = None
+    unlabelled_value: object = None
+    bins: int | None = None
     directed: bool = False
     duplicates: Duplicates | None = None
     self_loops: SelfLoops = "keep"
@@ -60,6 +62,10 @@ class TableOptions:
             )
         if self.label_separator == "":
             raise ValueError("label_separator must not be empty")
+        if self.bins is not None and self.bins < 2:
+            raise ValueError(f"bins must be at least 2, got {self.bins}")
+        if self.bins is not None and self.label_separator is not None:
+            raise ValueError("bins are of a number, got a label_separator as well")
         # text="title" for text=["title"] is an easy slip, and would be read as five columns.
         for field in ("categorical", "text", "ignore"):
             value = getattr(self, field)

@@ -74,6 +74,8 @@ class TableEncoding:
     relations : tuple of str
         Relations of a knowledge graph. They are no columns of the table: their one-hot features
         belong to the nodes that `readers.from_frames` makes of them.
+    label_edges : tuple of float
+        Where the labels are a number cut into bins: what parts them.
 
     Examples
     --------
@@ -99,6 +101,7 @@ class TableEncoding:
     relations: tuple[str, ...] = ()
     fill: tuple[float, ...] = ()
     missing_value: MissingValue = "refuse"
+    label_edges: tuple[float, ...] = ()
 
     @classmethod
     def fit(
@@ -233,6 +236,7 @@ class TableEncoding:
             "relations": list(self.relations),
             "fill": list(self.fill),
             "missing_value": self.missing_value,
+            "label_edges": list(self.label_edges),
         }
 
     @classmethod
@@ -259,6 +263,7 @@ class TableEncoding:
                 missing_value=content.get(
                     "missing_value", "mean" if content.get("fill") else "refuse"
                 ),
+                label_edges=tuple(float(edge) for edge in content.get("label_edges", ())),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not the encoding of a table: {error!r}") from None

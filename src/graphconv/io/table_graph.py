@@ -16,10 +16,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv.graph import Features, Graph, IntArray, adjacency_from_edges, symmetrise
+from graphconv.io.label_bins import bin_codes, bin_edges, bin_names
 from graphconv.io.table_columns import TableOptions, column_of, node_positions, optional_column
 from graphconv.io.table_encoding import TableEncoding, finite_numbers, n_empty_cells
 from graphconv.io.table_files import Table
-from graphconv.io.table_labels import read_labels, read_split
+from graphconv.io.table_labels import read_label_numbers, read_labels, read_split
 from graphconv.io.triples import (
     bipartite_edges,
     number_relations,
@@ -106,7 +107,7 @@ def build_graph(
             encoding = replace(encoding, relations=relations)
     adjacency = _adjacency(source, target, weight, len(ids), options, notes, is_undirected)
     features, feature_names = with_relation_features(features, encoding, relations)
-    known = _known_of_nodes(nodes, options, len(ids), notes)
+    encoding, known = _known_of_nodes(nodes, options, encoding, len(ids), notes)
     try:
         graph = Graph(
             adjacency,
@@ -126,21 +127,52 @@ def build_graph(
 
 
 def _known_of_nodes(
-    nodes: Table | None, options: TableOptions, n_nodes: int, notes: list[str]
-) -> dict[str, Any]:
-    """What `Graph` takes of the columns of labels and splits."""
+    nodes: Table | None,
+    options: TableOptions,
+    encoding: TableEncoding,
+    n_nodes: int,
+    notes: list[str],
+) -> tuple[TableEncoding, dict[str, Any]]:
+    """What `Graph` takes of the columns of labels and splits, and where bins of labels end."""
     if nodes is None or (options.label not in nodes.frame.columns and not options.require_label):
-        return {}
+        return encoding, {}
     column = column_of(nodes, options.label, "label")
-    labels, class_names = read_labels(
-        nodes, column, n_nodes=n_nodes, separator=options.label_separator, notes=notes
-    )
+    if options.bins is None:
+        labels, class_names = read_labels(nodes, column, options, n_nodes=n_nodes, notes=notes)
+    else:
+        numbers = read_label_numbers(nodes, column, options, notes)
+        if options.encoding is None:
+            edges = _label_edges(nodes, options, numbers, notes)
+            encoding = replace(encoding, label_edges=edges)
+        labels = np.full(n_nodes, -1, dtype=np.int64)
+        labels[: len(numbers)] = bin_codes(numbers, encoding.label_edges)
+        class_names = bin_names(encoding.label_edges)
     known: dict[str, Any] = {"labels": labels, "class_names": class_names}
     split = optional_column(nodes, options.split, "split")
     if split is not None:
         is_labelled = (labels if labels.ndim == 1 else labels.max(axis=1)) >= 0
         known |= read_split(nodes, split, is_labelled, strict=options.require_label, notes=notes)
-    return known
+    return encoding, known
+
+
+def _label_edges(
+    nodes: Table, options: TableOptions, numbers: npt.NDArray[np.float64], notes: list[str]
+) -> tuple[float, ...]:
+    known = numbers[np.isfinite(numbers)]
+    n_bins = options.bins or 0
+    edges = bin_edges(known, n_bins) if len(known) else ()
+    if not edges:
+        raise ValueError(
+            f"{nodes.name}: column {options.label!r} must hold different numbers to be cut into "
+            f"bins, got {'one number only' if len(known) else 'none'}"
+        )
+    sizes = np.bincount(bin_codes(known, edges), minlength=len(edges) + 1)
+    listed = ", ".join(
+        f"{name} ({size:,})" for name, size in zip(bin_names(edges), sizes, strict=True)
+    )
+    fewer = "" if len(edges) + 1 == n_bins else f" (not {n_bins}: values repeat)"
+    notes.append(f"column {options.label!r} cut into {len(edges) + 1} classes{fewer}: {listed}")
+    return edges
 
 
 def _weights(edges: Table, options: TableOptions) -> npt.NDArray[np.float64] | None:

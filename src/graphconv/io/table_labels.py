@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import IntArray, encode_labels
+from graphconv.io.table_columns import TableOptions
 from graphconv.io.table_files import Table, as_text
-from graphconv.io.wording import MISSING_MARKS, count, is_missing, shown
+from graphconv.io.wording import MISSING_MARKS, count, shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MISSING_LABELS = MISSING_MARKS | {"-1"}
 SPLIT_MARKS = {
     "train": "train",
     "training": "train",
@@ -24,32 +25,42 @@ SPLIT_MARKS = {
     "valid": "validation",
     "val": "validation",
     "test": "test",
-} | {marker.lower(): "" for marker in MISSING_LABELS}
+} | {marker.lower(): "" for marker in (*MISSING_MARKS, "-1")}
 _WHOLE_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.0+)?", re.ASCII)
+# Fewer different labels than this are classes, however few nodes each has.
+_FEW_LABELS = 10
+# So many different numbers are a quantity, unless each occurs so often.
+_MANY_NUMBERS, _OFTEN = 20, 5
 
 
 def read_labels(
     nodes: Table,
     column: pd.Series[Any],
+    options: TableOptions,
     *,
     n_nodes: int,
-    separator: str | None,
     notes: list[str],
+    times: Sequence[int] | None = None,
 ) -> tuple[IntArray, tuple[Hashable, ...]]:
     """Class numbers of all nodes, -1 where unknown, and the names of the classes.
 
     With a separator a node may have several classes, and the labels are an indicator matrix of
-    shape (n_nodes, n_classes). Rows after those of the column are unknown.
+    shape (n_nodes, n_classes). Rows after those of the column are unknown. A row stands for as many
+    nodes as `times` says, by default for one.
     """
-    values = _label_values(nodes, column, notes)
+    times = [1] * len(column) if times is None else times
+    values = _label_values(nodes, column, options.unlabelled_value, times, notes)
     owners = np.arange(len(values))
+    separator = options.label_separator
     if separator is not None:
         parts = [[] if value is None else str(value).split(separator) for value in values]
         parts = [[part.strip() for part in row if part.strip()] for row in parts]
         owners = np.repeat(owners, [len(row) for row in parts])
         values = _numbers_if_all([part for row in parts for part in row])
+    elif options.encoding is None:
+        _check_are_classes(nodes, column, values, times)
     try:
-        codes, class_names = encode_labels(values)
+        codes, class_names = encode_labels(values, unlabelled=None)
     except TypeError:
         raise ValueError(f"{nodes.name}: labels must be numbers or text") from None
     known = codes >= 0
@@ -63,17 +74,91 @@ def read_labels(
     return labels, class_names
 
 
-def _label_values(nodes: Table, column: pd.Series[Any], notes: list[str]) -> list[Any]:
+def read_label_numbers(
+    nodes: Table, column: pd.Series[Any], options: TableOptions, notes: list[str]
+) -> npt.NDArray[np.float64]:
+    """A column of labels that are numbers, NaN where one is missing."""
+    values = _label_values(nodes, column, options.unlabelled_value, [1] * len(column), notes)
+    numbers = np.full(len(values), np.nan)
+    for row, value in enumerate(values):
+        number = np.nan if value is None else _as_number(value)
+        if number is None or np.isinf(number):
+            raise ValueError(
+                f"{nodes.at(row)}: column {str(column.name)!r} must hold numbers to be cut into "
+                f"bins, got {shown(value)}"
+            )
+        numbers[row] = number
+    return numbers
+
+
+def _label_values(
+    nodes: Table,
+    column: pd.Series[Any],
+    unlabelled_value: object,
+    times: Sequence[int],
+    notes: list[str],
+) -> list[Any]:
     """Labels with None for the missing ones; whole numbers are ints wherever they come from."""
-    plain = [None if is_missing(cell) else cell for cell in column.tolist()]
-    is_text = all(value is None or isinstance(value, str) for value in plain)
-    if not (nodes.is_file and is_text):
-        return [int(v) if isinstance(v, float) and v.is_integer() else v for v in plain]
     text = as_text(column).tolist()
-    for marker in sorted(MISSING_LABELS.intersection(text) - {"", "-1"}):
-        labels = count(text.count(marker), "label")
-        notes.append(f"{labels} {marker!r} of {nodes.name} taken as missing")
-    return _numbers_if_all([None if value in MISSING_LABELS else value for value in text])
+    number: Counter[str] = Counter()
+    for written, n_nodes in zip(text, times, strict=True):
+        number[written] += n_nodes
+    missing = set(MISSING_MARKS)
+    if unlabelled_value is not None:
+        missing.add(str(unlabelled_value).strip())
+    notes += [
+        f"{count(number[marker], 'label')} {marker!r} of {nodes.name} taken as missing"
+        for marker in sorted(missing.intersection(number) - {""})
+    ]
+    if "-1" in number.keys() - missing:
+        notes.append(
+            f"{count(number['-1'], 'label')} -1 of {nodes.name} taken as a class "
+            "(--unlabelled-value -1 leaves such nodes to be predicted)"
+        )
+    cells = [
+        None if written in missing else cell
+        for cell, written in zip(column.tolist(), text, strict=True)
+    ]
+    if nodes.is_file and all(cell is None or isinstance(cell, str) for cell in cells):
+        return _numbers_if_all([None if written in missing else written for written in text])
+    return [int(v) if isinstance(v, float) and v.is_integer() else v for v in cells]
+
+
+def _check_are_classes(
+    nodes: Table, column: pd.Series[Any], values: list[Any], times: Sequence[int]
+) -> None:
+    """Refuse a column of quantities or of names: a model would get a class for almost each node."""
+    number: Counter[Any] = Counter()
+    for value, n_nodes in zip(values, times, strict=True):
+        if value is not None and isinstance(value, Hashable):
+            number[value] += n_nodes
+    n_labels, n_known = len(number), sum(number.values())
+    if n_labels <= _FEW_LABELS:
+        return
+    numbers = [_as_number(value) for value in number]
+    amounts = [amount for amount in numbers if amount is not None]
+    has_fractions = any(not float(amount).is_integer() for amount in amounts)
+    is_amount = len(amounts) == n_labels > _MANY_NUMBERS and (
+        has_fractions or n_known < _OFTEN * n_labels
+    )
+    n_once = sum(times_seen == 1 for times_seen in number.values())
+    if not is_amount and n_once < 0.9 * n_labels:
+        return
+    examples = ", ".join(shown(value, 20) for value in list(number)[:3])
+    kind = "a number to predict, or an id" if is_amount else "a name or an id"
+    way_out = "--bins 5 makes five classes of it, " if is_amount else ""
+    raise ValueError(
+        f"{nodes.name}: column {str(column.name)!r} must hold classes, but looks like {kind}: "
+        f"{n_labels:,} different values in {count(n_known, 'row')}, such as {examples} "
+        f"({way_out}--label takes another column)"
+    )
+
+
+def _as_number(value: Any) -> float | None:
+    try:
+        return None if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        return None
 
 
 def _numbers_if_all(values: list[Any]) -> list[Any]:

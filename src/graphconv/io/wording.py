@@ -103,7 +103,7 @@ def signed(number: float, n_digits: int) -> str:
 
 
 # What programs write for a value that is not there. Ids are never read this way.
-MISSING_MARKS = frozenset(("", "NA", "N/A", "<NA>", "NaN", "nan", "null", "NULL"))
+MISSING_MARKS = frozenset(("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL"))
 
 
 def is_missing(value: object) -> bool:

@@ -71,7 +71,7 @@ class IngestRequest:
             raise ValueError(
                 f"ingest needs at least 400 MiB of memory, got {self.memory / (1 << 20):.0f} MiB"
             )
-        for name in ("text", "label_separator", "relation", "missing_value"):
+        for name in ("text", "label_separator", "bins", "relation", "missing_value"):
             if getattr(self.options, name) not in (None, (), "", "refuse"):
                 raise ValueError(
                     f"ingest does not take {name}: read such tables with graphconv train --edges"

@@ -13,7 +13,7 @@ from graphconv.graph import IntArray
 from graphconv.io.table_columns import OTHER_NAMES
 from graphconv.io.table_encoding import CategoricalColumn, TableEncoding, neutral_number
 from graphconv.io.table_files import Table
-from graphconv.io.table_labels import MISSING_LABELS, SPLIT_MARKS, read_labels
+from graphconv.io.table_labels import SPLIT_MARKS, read_labels
 from graphconv.io.wording import count, shown
 from graphconv.storage.duckdb_tables import TableFiles, identifier, quoted
 from graphconv.storage.ingest_ids import optional_column, refuse_row
@@ -211,15 +211,19 @@ def _label_codes(work: Work) -> tuple[IntArray, list[Any]]:
             f"{nodes.name}: column {column!r} must have at most {MAX_CLASSES:,} different labels, "
             "got more: choose another with --label"
         )
-    for value, times in sorted(found, key=str):
-        if is_text and value in MISSING_LABELS - {"", "-1"}:
-            labels = count(times, "label")
-            work.note(f"{labels} {value!r} of {nodes.name} taken as missing")
     values = pd.Series([value for value, _ in found], dtype=None if not is_text else "str")
     table = Table(pd.DataFrame({column: values}), nodes.name, str, is_file=True)
+    notes: list[str] = []
     codes, names = read_labels(
-        table, table.frame[column], n_nodes=len(values), separator=None, notes=[]
+        table,
+        table.frame[column],
+        work.options,
+        n_nodes=len(values),
+        notes=notes,
+        times=[times for _, times in found],
     )
+    for note in notes:
+        work.note(note)
     cases = " ".join(
         f"WHEN cell = {quoted(value) if is_text else value} THEN {code}"
         for (value, _), code in zip(found, codes.tolist(), strict=True)
