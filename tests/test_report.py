@@ -13,11 +13,12 @@ from tests.generated_graphs import generate, split
 
 from graphconv import GCNClassifier, Graph, load_dataset
 from graphconv.report import words
-from graphconv.report.findings import Findings, links, wilson_interval
+from graphconv.report.findings import Findings, links
 from graphconv.report.page import write_report
 from graphconv.results.predictions import Predictions
 from graphconv.training.calibration import Calibration
 from graphconv.training.fit import fit_gcn
+from graphconv.training.scores import wilson_interval
 
 NASTY = "</script><b>&\"'<!--data-->/*data*/"
 

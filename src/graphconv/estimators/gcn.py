@@ -13,6 +13,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from graphconv.estimators.held_out import HeldOutMixin, same_training
 from graphconv.estimators.inputs import (
     array_of_names,
     graph_to_fit,
@@ -27,12 +28,13 @@ from graphconv.results.explanation import Explanation
 from graphconv.results.suggest import Suggestion, suggest
 from graphconv.training.fit import Watch, fit_gcn
 from graphconv.training.fitted import FittedGCN, FloatMatrix
+from graphconv.training.out_of_fold import FitPredict
 
 
 # scikit-learn's wrapping of transform's output would make its X obligatory. It takes the keyword in
 # an __init_subclass__ that mypy, for which the base classes are Any, can't see.
 class GCNClassifier(  # type: ignore[call-arg]
-    ClassifierMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
+    HeldOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
 ):
     """Semi-supervised node classifier: a graph convolutional network.
 
@@ -239,7 +241,14 @@ class GCNClassifier(  # type: ignore[call-arg]
         self._set_fitted(fitted)
         return self
 
+    def _training_graph(self) -> Graph:
+        return self.fitted_.graph
+
+    def _fit_predict(self) -> FitPredict:
+        return same_training(self.fitted_)
+
     def _set_fitted(self, fitted: FittedGCN) -> None:
+        self.__dict__.pop("out_of_fold_", None)  # of an earlier fit
         self.fitted_ = fitted
         self.settings_ = fitted.settings
         self.choice_ = fitted.choice

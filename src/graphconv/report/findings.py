@@ -14,37 +14,13 @@ import numpy.typing as npt
 from graphconv.graph import Graph
 from graphconv.results.predictions import Predictions, confusion_table
 from graphconv.training.calibration import Calibration, Reliability, decisions, reliability
+from graphconv.training.scores import Interval, wilson_interval
 
 Array = npt.NDArray[Any]
 # What a user might demand of a label before relying on it.
 THRESHOLDS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
 # Fewer edges between labelled nodes than this say nothing about how alike neighbours are.
 _MIN_KNOWN_EDGES = 20
-
-
-class Interval(NamedTuple):
-    """A share with its 95 % confidence interval."""
-
-    share: float
-    low: float
-    high: float
-
-
-def wilson_interval(n_right: int, n_all: int) -> Interval:
-    """A share and where it lies with 95 % confidence, by Wilson's score.
-
-    Examples
-    --------
-    >>> from graphconv.report.findings import wilson_interval
-    >>> [round(value, 3) for value in wilson_interval(9, 10)]
-    [0.9, 0.596, 0.982]
-    """
-    if n_all == 0:
-        raise ValueError("an interval needs at least one case, got none")
-    z, share = 1.959964, n_right / n_all
-    centre = (share + z**2 / (2 * n_all)) / (1 + z**2 / n_all)
-    half = z / (1 + z**2 / n_all) * np.sqrt(share * (1 - share) / n_all + (z / 2 / n_all) ** 2)
-    return Interval(share, max(0.0, float(centre - half)), min(1.0, float(centre + half)))
 
 
 class Homophily(NamedTuple):

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.io.wording import count
-from graphconv.report.findings import Findings, Interval, links
+from graphconv.report.findings import Findings, links
 from graphconv.report.words import data_card, percent
+from graphconv.training.scores import Interval
 
 if TYPE_CHECKING:
     from graphconv.training.fitted import FittedGCN

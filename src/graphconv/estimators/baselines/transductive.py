@@ -13,9 +13,10 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from graphconv.estimators.held_out import HeldOutMixin
 from graphconv.estimators.inputs import (
     array_of_names,
     graph_to_fit,
@@ -25,12 +26,14 @@ from graphconv.estimators.inputs import (
 from graphconv.graph import Graph, IntArray, symmetrise
 from graphconv.graph.scaling import FeatureScaler
 from graphconv.graph.splits import check_trainable
+from graphconv.training.calibration import Calibration, fit_calibration
+from graphconv.training.out_of_fold import FitPredict
 
 FloatMatrix = npt.NDArray[np.floating[Any]]
 Self = TypeVar("Self", bound="TransductiveClassifier")
 
 
-class TransductiveClassifier(ClassifierMixin, BaseEstimator, ABC):
+class TransductiveClassifier(HeldOutMixin, ClassifierMixin, BaseEstimator, ABC):
     """A node classifier that labels the graph it is trained on, and perhaps others.
 
     A subclass has the parameters n_neighbors, directed and random_state among its own.
@@ -39,6 +42,8 @@ class TransductiveClassifier(ClassifierMixin, BaseEstimator, ABC):
     ----------
     classes_ : array of class names
     label_distributions_ : array of shape (n_nodes, n_classes)
+        Calibrated on the validation nodes, where there are any.
+    calibration_ : Calibration
     transduction_ : array of shape (n_nodes,)
         Label of every node of the training graph.
     graph_ : Graph
@@ -72,7 +77,10 @@ class TransductiveClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.n_features_in_ = graph.n_features
         self.graph_ = graph
         self.classes_ = array_of_names(graph.class_names)
-        self.label_distributions_ = self._fit_graph(graph, seed)
+        self.__dict__.pop("out_of_fold_", None)  # of an earlier fit
+        self.uncalibrated_ = self._fit_graph(graph, seed)
+        self.calibration_ = self._fit_calibration(graph)
+        self.label_distributions_ = self._calibrate(self.uncalibrated_)
         self.transduction_ = self._labels_of(self.label_distributions_)
         return self
 
@@ -92,7 +100,27 @@ class TransductiveClassifier(ClassifierMixin, BaseEstimator, ABC):
         graph, n_skipped = graph_to_predict(self, self.graph_, X, adjacency)
         if graph is self.graph_ or graph.fingerprint() == self.graph_.fingerprint():
             return self.label_distributions_.copy()
-        return self._label_graph(graph)[n_skipped:]
+        return self._calibrate(self._label_graph(graph))[n_skipped:]
+
+    def _fit_calibration(self, graph: Graph) -> Calibration:
+        """As for a GCN: what suits the validation nodes, where there are any."""
+        index = graph.validation_index
+        if not len(index):
+            return Calibration()
+        return fit_calibration(self.uncalibrated_[index], graph.labels[index])
+
+    def _calibrate(self, probabilities: FloatMatrix) -> FloatMatrix:
+        return self.calibration_.apply(probabilities)
+
+    def _training_graph(self) -> Graph:
+        return self.graph_
+
+    def _fit_predict(self) -> FitPredict:
+        def fit_predict(graph: Graph, seed: int) -> FloatMatrix:
+            again = clone(self).set_params(random_state=seed).fit(graph)
+            return cast(FloatMatrix, again.label_distributions_)
+
+        return fit_predict
 
     @abstractmethod
     def _fit_graph(self, graph: Graph, seed: int) -> FloatMatrix:

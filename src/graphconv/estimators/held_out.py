@@ -1,0 +1,136 @@
+"""What an estimator tells of labels that its models have not seen.
+
+A fitted estimator enters; prediction sets, suspected labels and an honest accuracy leave. All three
+go by the same models, one for each fold of the labels, which are trained when first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
+
+from graphconv.estimators.inputs import graph_to_predict
+from graphconv.graph import Graph
+from graphconv.results.doubt import DoubtfulLabel, doubtful_labels
+from graphconv.results.prediction_sets import find_set_rule
+from graphconv.training.fit import fit_gcn
+from graphconv.training.fitted import FittedGCN
+from graphconv.training.out_of_fold import FitPredict, FloatMatrix, OutOfFold, fit_folds
+from graphconv.training.scores import Interval, accuracy_interval
+
+
+class HeldOutMixin:
+    """Methods that every node classifier of this package has.
+
+    The class says in `_training_graph` what it was trained on, in `_fit_predict` how the same
+    training goes on another graph, and has `predict_proba` and `classes_`.
+    """
+
+    def predict_sets(
+        self, coverage: float = 0.9, X: Any = None, *, adjacency: Any = None
+    ) -> npt.NDArray[np.bool_]:
+        """The classes each node may have: sets that hold the true class as often as asked for.
+
+        Every label is judged by a model that has not seen it, which takes five trainings when it
+        is first asked for. A set is never empty: the predicted class is in it.
+
+        Parameters
+        ----------
+        coverage : float
+            The share of nodes whose set is to hold their true class, above 0 and below 1.
+        X, adjacency
+            As for `predict`.
+
+        Returns
+        -------
+        array of bool of shape (n_nodes, n_classes)
+            Whether a class, in the order of `classes_`, belongs to a node's set.
+
+        Examples
+        --------
+        >>> from graphconv import GCNClassifier, load_dataset
+        >>> cora = load_dataset("cora")
+        >>> clf = GCNClassifier("paper", random_state=0).fit(cora)
+        >>> sets = clf.predict_sets(coverage=0.9)
+        >>> bool(0.87 < sets[cora.test_index, cora.labels[cora.test_index]].mean() < 0.93)
+        True
+        """
+        check_is_fitted(self)
+        rule = find_set_rule(self.out_of_fold(), coverage)
+        known = self._training_graph()
+        shares = cast(Any, self).predict_proba(X, adjacency=adjacency)
+        graph, n_skipped = graph_to_predict(self, known, X, adjacency)
+        if n_skipped:  # rows attached to the training graph: sets go by all of its nodes
+            shares = np.concatenate([cast(Any, self).predict_proba(), shares])
+        return rule.apply(graph, shares)[n_skipped:]
+
+    def doubtful_labels(self) -> tuple[DoubtfulLabel, ...]:
+        """The given labels that look wrong, the most suspicious first.
+
+        Examples
+        --------
+        >>> from graphconv import GCNClassifier, load_dataset
+        >>> clf = GCNClassifier("paper", random_state=0).fit(load_dataset("cora"))
+        >>> worst = clf.doubtful_labels()[0]
+        >>> worst.given != worst.likelier, worst.given_share < worst.likelier_share
+        (True, True)
+        """
+        check_is_fitted(self)
+        shares = cast(Any, self).predict_proba()
+        return doubtful_labels(self._training_graph(), self.out_of_fold(), shares)
+
+    def estimate_accuracy(self) -> Interval:
+        """How often the labels are right, with its 95 % interval.
+
+        On test nodes, where the graph has any; else by cross-validation over the labelled nodes.
+        Of several labels per node all must be right.
+
+        Examples
+        --------
+        >>> from graphconv import GCNClassifier, load_dataset
+        >>> clf = GCNClassifier("paper", random_state=0).fit(load_dataset("cora"))
+        >>> found = clf.estimate_accuracy()
+        >>> bool(found.low < found.share < found.high)
+        True
+        """
+        check_is_fitted(self)
+        graph = self._training_graph()
+        test = graph.test_index
+        shares = cast(Any, self).predict_proba()
+        found = accuracy_interval(graph.labels[test], shares[test])
+        if found is None:
+            held_out = self.out_of_fold()
+            found = accuracy_interval(held_out.labels, held_out.probabilities)
+        assert found is not None  # there are labelled nodes, or fit would have refused
+        return found
+
+    def out_of_fold(self) -> OutOfFold:
+        """What models say of the training and validation nodes whose labels they have not seen."""
+        if not hasattr(self, "out_of_fold_"):
+            self.out_of_fold_ = fit_folds(self._training_graph(), self._fit_predict())
+        return self.out_of_fold_
+
+    def _training_graph(self) -> Graph:
+        raise NotImplementedError
+
+    def _fit_predict(self) -> FitPredict:
+        raise NotImplementedError
+
+
+def same_training(fitted: FittedGCN) -> FitPredict:
+    """The training of a fitted model, to be had again on other labels."""
+
+    def fit_predict(graph: Graph, seed: int) -> FloatMatrix:
+        again = fit_gcn(
+            graph,
+            overrides=fitted.settings.to_json(),
+            seeds=fitted.model.seeds,
+            # Folds have validation nodes where the model had them.
+            validation_fraction=0,
+        )
+        return again.ensemble_probabilities()
+
+    return fit_predict

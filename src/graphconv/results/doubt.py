@@ -1,0 +1,97 @@
+"""Labels that look wrong: out-of-fold probabilities enter, the given labels they contradict leave.
+
+Each label is judged by a model that has not seen it, so a wrong label can't have taught the model
+to agree with it. Labels are ranked by how much likelier the best other class is, the most
+suspicious first (Northcutt, Jiang and Chuang, "Confident learning", JAIR 2021).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphconv.graph import Graph, IntArray
+from graphconv.training.out_of_fold import OutOfFold
+
+FloatMatrix = npt.NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class DoubtfulLabel:
+    """A given label that the graph contradicts.
+
+    Parameters
+    ----------
+    node : hashable
+        Id of the node.
+    given : hashable
+        The label it was given.
+    likelier : hashable
+        The class a model that has not seen the label takes it for.
+    given_share, likelier_share : float
+        The probability that model gives to each.
+    """
+
+    node: Any
+    given: Any
+    likelier: Any
+    given_share: float
+    likelier_share: float
+
+
+def doubtful_labels(
+    graph: Graph, out_of_fold: OutOfFold, probabilities: FloatMatrix | None = None
+) -> tuple[DoubtfulLabel, ...]:
+    """The given labels that look wrong, the most suspicious first.
+
+    Parameters
+    ----------
+    graph : Graph
+    out_of_fold : OutOfFold
+        Of the graph's training and validation nodes.
+    probabilities : array of shape (n_nodes, n_classes), optional
+        Of all nodes, by a model that has not seen test nodes' labels: these are judged as well.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from graphconv import Graph
+    >>> from graphconv.results.doubt import doubtful_labels
+    >>> from graphconv.training.out_of_fold import OutOfFold
+    >>> pair = Graph([[0, 1], [1, 0]], labels=[0, 1], class_names=["a", "b"], node_ids=["x", "y"])
+    >>> shares = np.array([[0.25, 0.75], [0.25, 0.75]])
+    >>> every = OutOfFold(np.array([0, 1]), pair.labels, shares, shares)
+    >>> [(one.node, one.given, one.likelier) for one in doubtful_labels(pair, every)]
+    [('x', 'a', 'b')]
+    """
+    if graph.is_multilabel:
+        raise ValueError("labels to doubt must be one per node, got several labels")
+    nodes, shares = out_of_fold.nodes, out_of_fold.probabilities
+    if probabilities is not None and len(graph.test_index):
+        nodes = np.concatenate([nodes, graph.test_index])
+        shares = np.concatenate([shares, probabilities[graph.test_index]])
+    order, likelier = rank_by_doubt(graph.labels[nodes], shares)
+    names = graph.class_names
+    return tuple(
+        DoubtfulLabel(
+            graph.node_ids[nodes[row] : nodes[row] + 1].tolist()[0],
+            names[graph.labels[nodes[row]]],
+            names[likelier[row]],
+            float(shares[row, graph.labels[nodes[row]]]),
+            float(shares[row, likelier[row]]),
+        )
+        for row in order
+        if likelier[row] != graph.labels[nodes[row]]
+    )
+
+
+def rank_by_doubt(labels: IntArray, shares: FloatMatrix) -> tuple[IntArray, IntArray]:
+    """Rows from the most to the least doubtful label, and the likeliest class of each row."""
+    rows = np.arange(len(labels))
+    others = np.array(shares, dtype=np.float64)
+    others[rows, labels] = -1
+    margin = shares[rows, labels] - others.max(axis=1)
+    return np.argsort(margin, kind="stable"), shares.argmax(axis=1)

@@ -1,0 +1,215 @@
+"""Out of fold: what models say of labelled nodes whose labels they have not seen.
+
+A graph and a way to fit it enter. Its training and validation nodes are dealt into folds; for each
+fold a model is fitted to all others. What the models say is the honest ground for all that is told
+about a model: how often it is right, which classes a node may have, which given labels look wrong.
+"""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphconv.graph import Graph, IntArray
+from graphconv.graph.splits import kfold_splits
+
+FloatMatrix = npt.NDArray[np.floating[Any]]
+# A graph with training and perhaps validation nodes, and a seed: probabilities of all its nodes,
+# calibrated, of shape (n_nodes, n_classes).
+FitPredict = Callable[[Graph, int], FloatMatrix]
+
+N_FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class OutOfFold:
+    """What models say of labelled nodes whose labels they have not seen.
+
+    Parameters
+    ----------
+    nodes : array of shape (n_labelled,)
+        Positions of the nodes that were dealt into folds: all whose labels training may look at.
+    labels : array of shape (n_labelled,) or (n_labelled, n_classes)
+        The labels they were given.
+    probabilities : array of shape (n_labelled, n_classes)
+        By the model of the node's fold, calibrated.
+    of_neighbours : array of shape (n_labelled, n_classes)
+        The same model's probabilities, as a mean over the node's neighbours.
+    """
+
+    nodes: IntArray
+    labels: IntArray
+    probabilities: FloatMatrix
+    of_neighbours: FloatMatrix
+
+    def write(self, path: Path) -> None:
+        """Write all of it to an npz file."""
+        np.savez_compressed(path, **{name: getattr(self, name) for name in _FIELDS})
+
+    @classmethod
+    def read(cls, path: Path, graph: Graph) -> OutOfFold:
+        """Read what `write` wrote about a graph; refuse what can't be about it."""
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                found = cls(**{name: arrays[name] for name in _FIELDS})
+            found._check(graph)
+        except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{path} must be about this model's labels, but: {error}") from error
+        return found
+
+    def _check(self, graph: Graph) -> None:
+        n_labelled, n_classes = len(self.nodes), graph.n_classes
+        shapes = {
+            "nodes": (n_labelled,),
+            "labels": (n_labelled, *graph.labels.shape[1:]),
+            "probabilities": (n_labelled, n_classes),
+            "of_neighbours": (n_labelled, n_classes),
+        }
+        for name, shape in shapes.items():
+            values = getattr(self, name)
+            if values.shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {values.shape}")
+            if not np.isfinite(values).all():
+                raise ValueError(f"{name} must be finite numbers")
+        for name, end in (("nodes", graph.n_nodes), ("labels", max(n_classes, 2))):
+            values = getattr(self, name)
+            if (
+                values.dtype.kind != "i"
+                or values.min(initial=0) < 0
+                or values.max(initial=0) >= end
+            ):
+                raise ValueError(f"{name} must be whole numbers from 0 to {end - 1}")
+
+
+_FIELDS = tuple(field.name for field in fields(OutOfFold))
+
+
+def neighbour_means(graph: Graph, shares: FloatMatrix) -> FloatMatrix:
+    """Each node's neighbours' probabilities, averaged by weight; its own where it has none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from graphconv import Graph
+    >>> from graphconv.training.out_of_fold import neighbour_means
+    >>> path = Graph([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]])
+    >>> neighbour_means(path, np.array([[1.0], [0.5], [0.0], [0.25]])).ravel()
+    array([0.5 , 0.5 , 0.5 , 0.25])
+    """
+    total = np.asarray(graph.adjacency.sum(axis=1), dtype=np.float64).ravel()
+    sums = np.asarray(graph.adjacency @ shares, dtype=np.float64)
+    has_any = total > 0
+    means = np.array(shares, dtype=np.float64)
+    means[has_any] = sums[has_any] / total[has_any, None]
+    return means
+
+
+def make_folds(graph: Graph, seed: int, n_folds: int = N_FOLDS) -> list[Graph]:
+    """The graph split so often that each training or validation node is once left to test.
+
+    Training nodes stay training nodes and validation nodes stay validation nodes in all folds but
+    the one that tests them. The graph's own test nodes lose their labels: nobody may look at them.
+
+    Examples
+    --------
+    >>> from graphconv import load_dataset
+    >>> from graphconv.training.out_of_fold import make_folds
+    >>> fold = make_folds(load_dataset("cora"), seed=0)[0]
+    >>> len(fold.train_index), len(fold.validation_index), len(fold.test_index)
+    (112, 400, 128)
+    """
+    if graph.folder is not None:
+        raise ValueError("cross-validation needs a graph in memory, got one on disk")
+    labelled = np.sort(np.concatenate([graph.train_index, graph.validation_index]))
+    if len(labelled) < 2 * n_folds:
+        raise ValueError(
+            f"cross-validation needs at least {2 * n_folds} labelled nodes, got {len(labelled)}"
+        )
+    visible = np.full_like(graph.labels, -1)
+    visible[labelled] = graph.labels[labelled]
+    # Role by role: where training nodes were drawn equally from every class and validation nodes
+    # were not, models of folds must be trained the same way.
+    train_parts = _deal(graph, graph.train_index, n_folds, seed)
+    validation_parts = _deal(graph, graph.validation_index, n_folds, seed)
+    nobody = np.empty(0, dtype=np.int64)
+    hidden = replace(graph, labels=visible, test_index=nobody)
+    folds = []
+    for some, others in zip(train_parts, validation_parts, strict=True):
+        train = np.setdiff1d(graph.train_index, some)
+        if not graph.is_multilabel and len(np.unique(graph.labels[train])) < 2:
+            raise ValueError("cross-validation needs two classes with several labelled nodes each")
+        validation = np.setdiff1d(graph.validation_index, others)
+        folds.append(hidden.with_split(train, validation, np.union1d(some, others)))
+    return folds
+
+
+def _deal(graph: Graph, index: IntArray, n_folds: int, seed: int) -> list[IntArray]:
+    """Some labelled nodes dealt into parts that are alike in every class."""
+    if len(index) < n_folds:
+        empty = np.empty(0, dtype=np.int64)
+        return [index[k : k + 1] if k < len(index) else empty for k in range(n_folds)]
+    labels = np.full_like(graph.labels, -1)
+    labels[index] = graph.labels[index]
+    nobody = np.empty(0, dtype=np.int64)
+    pool = replace(
+        graph, labels=labels, train_index=index, validation_index=nobody, test_index=nobody
+    )
+    return [fold.test_index for fold in kfold_splits(pool, n_folds, random_state=seed)]
+
+
+def fit_folds(
+    graph: Graph,
+    fit_predict: FitPredict,
+    seed: int = 0,
+    n_folds: int = N_FOLDS,
+    advance: Callable[[int], None] | None = None,
+) -> OutOfFold:
+    """Fit a model to all but each fold.
+
+    Parameters
+    ----------
+    graph : Graph
+    fit_predict : callable
+        (graph, seed) to probabilities of all nodes, calibrated.
+    seed : int
+        Deals the nodes into folds, and is handed to `fit_predict`.
+    n_folds : int
+    advance : callable, optional
+        Told 1 after each fold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from graphconv import load_dataset
+    >>> from graphconv.training.out_of_fold import fit_folds
+    >>> cora = load_dataset("cora")
+    >>> even = np.full((cora.n_nodes, cora.n_classes), 1 / 7, dtype=np.float32)
+    >>> fit_folds(cora, lambda graph, seed: even).probabilities.shape
+    (640, 7)
+    """
+    folds = make_folds(graph, seed, n_folds)
+    nodes = np.concatenate([fold.test_index for fold in folds])
+    own, others = [], []
+    for fold in folds:
+        with warnings.catch_warnings():
+            # Of a class with one label, the fold that tests it has none: no news to anybody.
+            warnings.filterwarnings("ignore", "no training node has class", UserWarning)
+            shares = np.asarray(fit_predict(fold, seed))
+        own.append(shares[fold.test_index])
+        others.append(neighbour_means(graph, shares)[fold.test_index])
+        if advance is not None:
+            advance(1)
+    order = np.argsort(nodes)
+    return OutOfFold(
+        nodes[order],
+        graph.labels[nodes[order]],
+        np.concatenate(own)[order].astype(np.float32),
+        np.concatenate(others)[order].astype(np.float32),
+    )
