@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import io
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -292,6 +293,11 @@ def main() -> None:
     # The libraries make very many objects that stay to the end. By its own thresholds the collector
     # goes over them time and again: 0.3 of the 3 seconds that `graphconv train cora` takes.
     gc.set_threshold(200_000, 10, 1000)
+    # Python has no object for a stream that was closed, as by `2>&-`.
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process lives
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     show_warnings_as_lines()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

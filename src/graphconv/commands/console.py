@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphconv.commands.option_names import as_options
 from graphconv.io.files import json_text
-from graphconv.io.wording import one_line
+from graphconv.io.wording import one_line, printable
 
 if TYPE_CHECKING:
     from graphconv.training.loop import Progress
@@ -47,7 +47,12 @@ class Screen:
 
     def note(self, text: str) -> None:
         if not self.quiet:
-            print(as_options(text), file=sys.stderr, flush=True)
+            print(printable(as_options(text)), file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        """A result in words, on stdout."""
+        if not self.as_json:
+            print(printable(text), flush=True)
 
     def remark(self, text: str) -> None:
         """A note that explains what was done with the data; nothing if the text is empty."""
@@ -63,6 +68,7 @@ class Screen:
         """Print rows under a title, numbers to the right and words to the left."""
         if self.as_json:
             return
+        columns, rows = list(map(printable, columns)), [list(map(printable, row)) for row in rows]
         widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
         to_right = [all(map(_NUMBER.fullmatch, column)) for column in zip(*rows, strict=True)]
 
@@ -75,7 +81,7 @@ class Screen:
 
         rule = "  " + "-" * (sum(widths) + 3 * (len(widths) - 1))
         head = [line(columns), rule] if any(columns) else [rule]
-        print("\n".join([title, *head, *map(line, rows)]), flush=True)
+        print("\n".join([printable(title), *head, *map(line, rows)]), flush=True)
 
     @contextmanager
     def training(self, title: str, first: str = "") -> Iterator[Callable[[Progress], None] | None]:
@@ -136,7 +142,7 @@ class Screen:
             last[message] = monotonic()
             amount = "" if done is None else f": {done / 1e6:.1f} MB"
             whole = "" if total is None or done is None else f" of {total / 1e6:.1f} MB"
-            text, end = f"{message}{amount}{whole}", "\n"
+            text, end = f"{printable(message)}{amount}{whole}", "\n"
             if sys.stderr.isatty() and done is not None:
                 # The amount grows in place; the escape wipes what a longer text left.
                 text, end = f"\033[K{text}", "\n" if is_last else "\r"
@@ -157,13 +163,13 @@ def _count_bar(title: str, total: int | None) -> Iterator[Callable[[int], None]]
     from rich.progress import Progress as Bars
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=20),
         TextColumn("{task.completed:,.0f}"),
         *([] if total is None else [TimeRemainingColumn()]),
     )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(title, total=total)
+        task = bars.add_task(printable(title), total=total)
         yield lambda done: bars.update(task, completed=done)
 
 
@@ -175,12 +181,12 @@ def _bar(title: str, first: str) -> Iterator[Callable[[Progress], None]]:
 
     # No remaining time: training stops early, and when is what nobody knows.
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=20),
-        TextColumn("{task.fields[figures]}"),
+        TextColumn("{task.fields[figures]}", markup=False),
     )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(title, total=None, figures=first)
+        task = bars.add_task(printable(title), total=None, figures=first)
         last = 0.0
 
         def show(progress: Progress) -> None:
@@ -232,7 +238,7 @@ def _stage_lines() -> Callable[[str, int, int], None]:
             last = now
             left = (now - start) / max(done, 1) * (total - done)
             text = f"{stage}: {100 * done // total} %, {left:.0f} s left"
-            print(text, file=sys.stderr, flush=True)
+            print(printable(text), file=sys.stderr, flush=True)
 
     return show
 
@@ -244,7 +250,7 @@ def _lines(title: str) -> Callable[[Progress], None]:
         nonlocal last
         if monotonic() - last > LINE_EVERY:
             last = monotonic()
-            print(f"{title}: {_figures(progress)}", file=sys.stderr, flush=True)
+            print(printable(f"{title}: {_figures(progress)}"), file=sys.stderr, flush=True)
 
     return show
 
@@ -264,6 +270,6 @@ def show_warnings_as_lines() -> None:
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         text = message.args[0] if isinstance(message, Warning) and message.args else message
-        print(f"warning: {one_line(as_options(text))}", file=sys.stderr, flush=True)
+        print(f"warning: {printable(one_line(as_options(text)))}", file=sys.stderr, flush=True)
 
     warnings.showwarning = show

@@ -10,7 +10,7 @@ import typer.exceptions
 
 from graphconv.commands.console import TrainingStoppedError
 from graphconv.commands.option_names import as_options
-from graphconv.io.wording import one_line
+from graphconv.io.wording import one_line, printable
 
 
 def exit_code(app: typer.Typer) -> int:
@@ -20,7 +20,7 @@ def exit_code(app: typer.Typer) -> int:
     except typer.exceptions.TyperException as error:
         return _usage_error(error)
     except TrainingStoppedError as stop:
-        print(f"graphconv: interrupted; {stop}", file=sys.stderr)
+        print(f"graphconv: interrupted; {printable(str(stop))}", file=sys.stderr)
         return 130
     except OSError as error:
         return _fail(_os_error(error))
@@ -55,5 +55,5 @@ def _os_error(error: OSError) -> str:
 
 
 def _fail(text: str) -> int:
-    print(f"graphconv: {one_line(text)}", file=sys.stderr)
+    print(f"graphconv: {printable(one_line(text))}", file=sys.stderr)
     return 2

@@ -121,8 +121,7 @@ def run_explanation(
 
         write_figure(draw_explanation(why), output)
     shown = why.top(n)
-    if not screen.as_json:
-        print(why.sentence, flush=True)
+    screen.say(why.sentence)
     for title, columns, rows in shown.tables():
         screen.table(f"\n{title}", columns, rows)
     if output is not None:

@@ -19,7 +19,7 @@ from graphconv.estimators.baselines import BASELINES
 from graphconv.graph import Graph
 from graphconv.io.files import check_replaceable, check_writable
 from graphconv.io.readers import LoadedGraph
-from graphconv.io.wording import did_you_mean
+from graphconv.io.wording import as_file_name, did_you_mean
 from graphconv.models.settings import PAPER_ACCURACY, Settings, resolve_settings
 from graphconv.results.predictions import Predictions
 
@@ -141,7 +141,7 @@ def load_job(
     if loaded is None:
         loaded = load_data(data, screen)
     graph, note = split_data(loaded.graph, data.split, wanted.seed)
-    folder = Path("runs") / graph.name.replace(":", "-") if output is None else output
+    folder = Path("runs") / as_file_name(graph.name, "graph") if output is None else output
     check_replaceable(folder)
     check_writable(folder)
     loaded = replace(loaded, notes=(*loaded.notes, note))

@@ -29,7 +29,7 @@ from graphconv.estimators.baselines import BASELINES, make_estimator
 from graphconv.estimators.verdict import Comparison, rank_methods
 from graphconv.graph import Graph
 from graphconv.io.files import check_writable, json_text, replacing_file
-from graphconv.io.wording import count, did_you_mean
+from graphconv.io.wording import as_file_name, count, did_you_mean
 
 if TYPE_CHECKING:
     from graphconv.estimators.runs import Record, RunLog, Series
@@ -288,7 +288,7 @@ def run_comparison(
     check_options_are_used(data)
     with _saying_how_to_go_on():
         loaded = load_data(replace(data, split=None), screen)
-    name = loaded.graph.name.replace(":", "-")
+    name = as_file_name(loaded.graph.name, "graph")
     folder = Path("runs") / f"compare-{name}" if output is None else output
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--output must be a folder, got the file {folder}")
@@ -345,8 +345,7 @@ def _tell(found: Comparison, screen: Screen) -> None:
     sizes = f"{found.n_train} training, {found.n_validation} validation, {found.n_test} test nodes"
     title = f"{found.dataset}: {found.n_splits} random splits of {sizes}"
     screen.table(title, columns, rows)
-    if not screen.as_json:
-        print(f"\n{found.recommendation}", flush=True)
+    screen.say(f"\n{found.recommendation}")
     for name, reason in found.failed.items():
         screen.remark(f"{name} failed: {reason}")
     screen.remark(found.caution)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable
 from string import Formatter
 from typing import Any
+
+# Control characters but tab and line feed, and those that change the direction of writing.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class Message(str):
@@ -87,6 +91,34 @@ def count(number: int, noun: str) -> str:
 
 def one_line(text: object) -> str:
     return " ".join(str(text).split())
+
+
+def printable(text: str) -> str:
+    r"""Text for a terminal: names from a file must not move its cursor or turn its writing round.
+
+    Examples
+    --------
+    >>> from graphconv.io.wording import printable
+    >>> print(printable("caf\u00e9 \x1b[2J"))
+    café \x1b[2J
+    """
+    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def as_file_name(name: str, otherwise: str) -> str:
+    """A name as that of a file or folder, which can't lead anywhere else.
+
+    Examples
+    --------
+    >>> from graphconv.io.wording import as_file_name
+    >>> as_file_name("random:100", "graph"), as_file_name("../../x", "graph")
+    ('random-100', 'x')
+    >>> as_file_name("..", "graph")
+    'graph'
+    """
+    plain = re.sub(r'[\x00-\x1f\x7f-\x9f/\\\\:*?"<>|]+', "-", name).strip(" .-")
+    # File systems count bytes; 255 is the most that all of them take, and suffixes are added.
+    return plain.encode("utf-8", "ignore")[:150].decode("utf-8", "ignore").strip(" .-") or otherwise
 
 
 def signed(number: float, n_digits: int) -> str:
