@@ -131,7 +131,7 @@ TABLES = {
         "nodes.csv, line 2: a row must have at most",
     ),
     "open quote": ("nodes.csv", 'id,label\na,"x\nb,y\n', "a quote must be closed"),
-    "no text": ("nodes.csv", b"\xff\xfe\x00\x01", "nodes.csv must be UTF-8 text"),
+    "no text": ("nodes.csv", b"id,label\na,\x81\n", "nodes.csv must be UTF-8 or cp1252 text"),
     "train lacks label": (
         "nodes.csv",
         "id,label,split\na,x,train\nb,,train\n",
@@ -159,8 +159,8 @@ TABLES = {
     ),
     "no target": (
         "edges.csv",
-        "from,to\na,b\n",
-        "no column 'source'; its columns are 'from', 'to'",
+        "von,nach\na,b\n",
+        "no column 'source'; its columns are 'von', 'nach'",
     ),
     "no end": (
         "edges.csv",

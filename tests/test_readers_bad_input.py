@@ -16,10 +16,10 @@ from graphconv.io.readers import from_frames, read_tables
     ("edges", "nodes", "options", "message"),
     [
         (
-            "from,to\na,b\n",
+            "from,head,to\na,b,c\n",
             None,
             {},
-            "edges.csv has no column 'source'; its columns are 'from', 'to' "
+            "edges.csv has no column 'source'; its columns are 'from', 'head', 'to' "
             "(did you mean 'from'?): choose one with --source",
         ),
         (

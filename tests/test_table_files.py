@@ -71,7 +71,7 @@ def test_lines_are_right_after_blank_lines_and_quoted_line_ends(tmp_path):
         ('a,b\n"1\n",2\n1,2,3\n', r"^nodes\.csv, line 4: a row must have at most 2 fields"),
         ('a,b\n1,2\n"x,1\n', r"^nodes\.csv, line 3: a quote must be closed, but the file ends$"),
         ("a,a\n1,2\n", r"^nodes\.csv must not have two columns named 'a'$"),
-        (b"a,b\n1,\xff\n", r"^nodes\.csv must be UTF-8 text, got the byte 0xff$"),
+        (b"a,b\n1,\x81\n", r"^nodes\.csv must be UTF-8 or cp1252 text, got the byte 0x81$"),
     ],
 )
 def test_malformed_csv_is_one_line(tmp_path, content, message):

@@ -20,8 +20,9 @@ from graphconv.graph.splits import fraction_split, kfold_splits, random_split
 from graphconv.io.datasets import load_dataset
 from graphconv.io.graph_files import read_graph_file
 from graphconv.io.readers import LoadedGraph, read_tables
+from graphconv.io.sniffing import DELIMITERS
 from graphconv.io.table_encoding import TableEncoding
-from graphconv.io.table_files import DELIMITERS, PARQUET_SUFFIXES, Table, as_text, read_table
+from graphconv.io.table_files import PARQUET_SUFFIXES, Table, as_text, read_table
 from graphconv.io.table_graph import TableOptions, build_graph
 from graphconv.io.wording import shown
 from graphconv.storage.stored_graph import is_stored_graph, open_graph, open_outline, read_manifest
@@ -239,7 +240,7 @@ def _read_matrix_and_nodes(path: Path, nodes: Path, options: dict[str, Any]) -> 
     graph = loaded.graph
     if graph.features is not None or graph.is_labelled.any() or settings.relation:
         raise ValueError(f"{path.name} says all about its nodes itself, so --nodes can't be given")
-    table = read_table(nodes, settings.node_text_columns)
+    table = read_table(nodes, settings.node_text_columns, settings.text_format)
     if settings.id in table.frame.columns:
         _check_row_numbers(table, settings.id, path.name, graph.n_nodes)
     entries = graph.adjacency.tocoo()

@@ -6,8 +6,9 @@ parameter, and `takes_groups` shows typer the options in its place.
 
 from __future__ import annotations
 
+import csv
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -67,14 +68,32 @@ class TableColumns:
     self_loops: opt.SelfLoops = "keep"
     closed_ids: opt.ClosedIds = False
     missing_value: opt.MissingValue = "refuse"
+    delimiter: opt.Delimiter = None
+    file_encoding: opt.FileEncoding = None
+    decimal: opt.Decimal = None
+    thousands: opt.Thousands = None
+    header: opt.Header = None
 
     def options(self) -> dict[str, Any]:
         """The fields of a `TableOptions`."""
         options = asdict(self)
         options["split"] = options.pop("split_column")
         for name in ("categorical", "text", "ignore"):
-            options[name] = tuple(options[name] or ())
+            options[name] = column_names(options[name])
         return options
+
+
+def column_names(given: Sequence[str] | None) -> tuple[str, ...]:
+    """Names of columns, several of them separated by commas.
+
+    Examples
+    --------
+    >>> from graphconv.commands.option_groups import column_names
+    >>> column_names(["town,job", '"last, first"'])
+    ('town', 'job', 'last, first')
+    """
+    rows = csv.reader(given or (), skipinitialspace=True)
+    return tuple(name.strip() for row in rows for name in row if name.strip())
 
 
 class SettingsOptions:

@@ -109,14 +109,14 @@ Bins = Annotated[
 ]
 Categorical = Annotated[
     list[str] | None,
-    _table("--categorical", "COLUMN", "Column to turn into one-hot features; may be repeated."),
+    _table("--categorical", "COLUMN", "Column to turn into one-hot features; several as A,B."),
 ]
 Text = Annotated[
     list[str] | None,
-    _table("--text", "COLUMN", "Column of text to turn into TF-IDF features; may be repeated."),
+    _table("--text", "COLUMN", "Column of text to turn into TF-IDF features; several as A,B."),
 ]
 Ignore = Annotated[
-    list[str] | None, _table("--ignore", "COLUMN", "Column to leave out; may be repeated.")
+    list[str] | None, _table("--ignore", "COLUMN", "Column to leave out; several as A,B.")
 ]
 SplitColumn = Annotated[
     str | None,
@@ -149,6 +149,34 @@ MissingValue = Annotated[
     str,
     _table(
         "--missing-value", "WAY", "Empty cells among numbers: refuse them, or take mean or zero."
+    ),
+]
+Delimiter = Annotated[
+    str | None,
+    _table("--delimiter", "CHARACTER", "What separates columns of text. Default: found out."),
+]
+FileEncoding = Annotated[
+    str | None,
+    _table(
+        "--file-encoding",
+        "NAME",
+        "How letters are written in text: cp1252, utf-16, ... Default: found out.",
+    ),
+]
+Decimal = Annotated[
+    str | None, _table("--decimal", "MARK", "The decimal mark: . or , Default: found out.")
+]
+Thousands = Annotated[
+    str | None,
+    _table("--thousands", "CHARACTER", "What groups the digits of numbers. Default: found out."),
+]
+Header = Annotated[
+    bool | None,
+    _table(
+        "--header/--no-header",
+        _FLAG,
+        "The first line names the columns, or they are column_1, column_2, ... "
+        "Default: not if it is all numbers.",
     ),
 ]
 ClosedIds = Annotated[

@@ -19,10 +19,12 @@ import scipy.sparse as sp
 
 from graphconv.graph import Graph, symmetrise
 from graphconv.graph.checks import check_sparse
+from graphconv.io.compression import open_binary, plain_suffix
+from graphconv.io.delimited import open_text
 from graphconv.io.files import replacing_file
 from graphconv.io.matrix_market import read_matrix_market
 from graphconv.io.readers import build_networkx
-from graphconv.io.table_files import OPENERS, existing_file, open_binary, open_text
+from graphconv.io.table_files import existing_file
 from graphconv.io.table_graph import LoadedGraph, TableOptions
 from graphconv.io.wording import count
 
@@ -70,10 +72,7 @@ def read_graph_file(path: str | Path, **options: Any) -> LoadedGraph:
             **options,
         }
     )
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in OPENERS:
-        suffixes.pop()
-    suffix = suffixes[-1] if suffixes else ""
+    suffix = plain_suffix(path)
     if suffix not in _READERS:
         raise ValueError(f"{path.name} must end in one of {', '.join(_READERS)}")
     return _READERS[suffix](path, settings)

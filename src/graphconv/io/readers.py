@@ -52,6 +52,11 @@ def read_tables(
     require_label: bool = True,
     encoding: TableEncoding | None = None,
     name: str | None = None,
+    delimiter: str | None = None,
+    file_encoding: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    header: bool | None = None,
 ) -> LoadedGraph:
     r"""Read a graph from a file of edges and, perhaps, a file of nodes.
 
@@ -100,6 +105,11 @@ def read_tables(
         Make the features as they were made before; `categorical` and `text` are not used then.
     name : str, optional
         Default: the name of the edge file.
+    delimiter, file_encoding, decimal, thousands : str, optional
+        What separates columns, how letters are written as bytes ("cp1252"), the decimal mark and
+        what groups digits in files of text. By default all is found out by looking at the file.
+    header : bool, optional
+        Whether the first line of such a file names the columns; else they are "column_1", ...
 
     Returns
     -------
@@ -140,9 +150,17 @@ def read_tables(
         require_label=require_label,
         encoding=encoding,
         name=name if name is not None else Path(edges).name.split(".")[0],
+        delimiter=delimiter,
+        file_encoding=file_encoding,
+        decimal=decimal,
+        thousands=thousands,
+        header=header,
     )
-    edge_table = read_table(edges, options.edge_text_columns)
-    node_table = None if nodes is None else read_table(nodes, options.node_text_columns)
+    text_format = options.text_format
+    edge_table = read_table(edges, options.edge_text_columns, text_format)
+    node_table = (
+        None if nodes is None else read_table(nodes, options.node_text_columns, text_format)
+    )
     return build_graph(edge_table, node_table, options)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import Duplicates, IntArray, SelfLoops
+from graphconv.io.sniffing import TextFormatOptions
 from graphconv.io.table_encoding import MissingValue, TableEncoding
 from graphconv.io.table_files import Table, as_text
 from graphconv.io.wording import did_you_mean, shown
@@ -50,6 +51,11 @@ class TableOptions:
     require_label: bool = True
     encoding: TableEncoding | None = None
     name: str | None = None
+    delimiter: str | None = None
+    file_encoding: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    header: bool | None = None
 
     def __post_init__(self) -> None:
         if self.duplicates not in (None, "sum", "collapse"):
@@ -66,15 +72,28 @@ class TableOptions:
             raise ValueError(f"bins must be at least 2, got {self.bins}")
         if self.bins is not None and self.label_separator is not None:
             raise ValueError("bins are of a number, got a label_separator as well")
+        _ = self.text_format  # refuses what no file can be like
         # text="title" for text=["title"] is an easy slip, and would be read as five columns.
         for field in ("categorical", "text", "ignore"):
             value = getattr(self, field)
             object.__setattr__(self, field, (value,) if isinstance(value, str) else tuple(value))
 
     @property
+    def text_format(self) -> TextFormatOptions:
+        """What is said of how text files are written."""
+        return TextFormatOptions(
+            delimiter=self.delimiter,
+            file_encoding=self.file_encoding,
+            decimal=self.decimal,
+            thousands=self.thousands,
+            header=self.header,
+        )
+
+    @property
     def edge_text_columns(self) -> set[str]:
         """Columns of an edge file that are text whatever they look like."""
-        return {self.source, self.target, self.relation or "relation"}
+        ends = {self.source, self.target, self.relation or "relation", "column_1", "column_2"}
+        return ends.union(OTHER_NAMES["source"], OTHER_NAMES["target"])
 
     @property
     def node_text_columns(self) -> set[str]:
@@ -82,7 +101,8 @@ class TableOptions:
         fitted = self.encoding or TableEncoding()
         encoded = set(fitted.columns) - set(fitted.numeric)
         declared = {*self.categorical, *self.text, *self.ignore} - set(fitted.numeric)
-        return {self.id, self.label, self.split or "split"} | declared | encoded
+        named = {self.id, self.label, self.split or "split", "column_1"}
+        return named.union(declared, encoded, OTHER_NAMES["id"], OTHER_NAMES["label"])
 
 
 def column_of(table: Table, name: str, option: str) -> pd.Series[Any]:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv.graph import Features, Graph, IntArray, adjacency_from_edges, symmetrise
+from graphconv.io.column_names import settled_names
 from graphconv.io.label_bins import bin_codes, bin_edges, bin_names
 from graphconv.io.table_columns import TableOptions, column_of, node_positions, optional_column
 from graphconv.io.table_encoding import TableEncoding, finite_numbers, n_empty_cells
@@ -74,6 +75,7 @@ def build_graph(
     Graph('graph': 2 nodes, 1 edges, no features, 0 classes, 0 labelled)
     """
     notes = [*edges.notes, *(nodes.notes if nodes else ())]
+    options = settled_names(edges, nodes, options, notes)
     ids, source, target = node_positions(edges, nodes, options)
     weight = _weights(edges, options)
     encoding, features = _features(nodes, options, notes)

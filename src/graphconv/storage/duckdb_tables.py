@@ -17,14 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphconv.commands.console import Screen
-from graphconv.io.table_files import (
-    DELIMITERS,
-    PARQUET_SUFFIXES,
-    existing_file,
-    line_of_row,
-    read_header,
-    unreadable_as_value_error,
-)
+from graphconv.io.delimited import line_of_row, read_header, unreadable_as_value_error
+from graphconv.io.sniffing import DELIMITERS, TextFormat
+from graphconv.io.table_files import PARQUET_SUFFIXES, existing_file
 from graphconv.io.wording import did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -123,8 +118,7 @@ class TableFiles:
 
 
 def _line(path: Path, delimiter: str, row: int) -> int:
-    # The csv module knows no zstd; a line end within quotes is rarer than that is worth.
-    return row + 2 if path.suffix.lower() == ".zst" else line_of_row(path, delimiter, row)
+    return line_of_row(path, TextFormat(delimiter), row)
 
 
 def find_tables(patterns: Sequence[str], database: Database) -> TableFiles:
@@ -171,11 +165,8 @@ def _columns(path: Path, delimiter: str | None, database: Database) -> dict[str,
     if delimiter is None:
         query = f"DESCRIBE SELECT * FROM {TableFiles((path,), {}, None).scan()}"
         return {row[0]: row[1].split("(")[0] for row in database.rows(query)}
-    if path.suffix.lower() == ".zst":
-        names = [str(cell) for cell in database.header(path, delimiter)]
-    else:
-        with unreadable_as_value_error(path.name):
-            names = read_header(path, delimiter)
+    with unreadable_as_value_error(path.name):
+        names = read_header(path, TextFormat(delimiter))
     if not all(names):
         raise ValueError(f"{path.name}: every column must have a name")
     return dict.fromkeys(names, "VARCHAR")
@@ -233,13 +224,6 @@ class Database:
         # A reader that is open has its connection for itself.
         with self.plain_errors(), self._connection.cursor() as connection:
             yield from connection.sql(query).to_arrow_reader(n_rows)
-
-    def header(self, path: Path, delimiter: str) -> tuple[Any, ...]:
-        """The cells of the first line of a file."""
-        return self.rows(
-            f"SELECT * FROM read_csv({file_name(path)}, header = false, all_varchar = true, "
-            f"delim = {quoted(delimiter)}) LIMIT 1"
-        )[0]
 
     @contextmanager
     def plain_errors(self) -> Iterator[None]:
