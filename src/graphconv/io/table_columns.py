@@ -1,4 +1,4 @@
-"""Table columns: which column means what, and the positions of the nodes that tables name."""
+"""Table columns: which column of a table means what."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
-from graphconv.graph import Duplicates, IntArray, SelfLoops
+from graphconv.graph import Duplicates, SelfLoops
 from graphconv.io.sniffing import TextFormatOptions
 from graphconv.io.table_encoding import MissingValue, TableEncoding
-from graphconv.io.table_files import Table, as_text
+from graphconv.io.table_files import Table
 from graphconv.io.wording import did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -125,84 +122,3 @@ def optional_column(table: Table, name: str | None, default: str) -> pd.Series[A
     if name is None:
         return table.frame[default] if default in table.frame.columns else None
     return column_of(table, name, default) if name else None
-
-
-def _ids(table: Table, name: str, option: str) -> pd.Series[Any]:
-    column = column_of(table, name, option)
-    if table.is_file:
-        column = as_text(column)
-        missing = (column == "").to_numpy(dtype=bool)
-    else:
-        column = column.astype(object) if column.dtype == "category" else column
-        missing = column.isna().to_numpy(dtype=bool)
-    if missing.any():
-        row = int(np.flatnonzero(missing)[0])
-        raise ValueError(f"{table.at(row)}: column {name!r} must name a node, got an empty cell")
-    return column
-
-
-def node_positions(
-    edges: Table, nodes: Table | None, options: TableOptions
-) -> tuple[npt.NDArray[Any], IntArray, IntArray]:
-    """Ids of all nodes, those of the table first, and the positions of both ends of the edges."""
-    import pandas as pd
-
-    source = _ids(edges, options.source, "source")
-    target = _ids(edges, options.target, "target")
-    # Row by row, so that nodes stand in the order in which a reader of the file meets them.
-    parts = [pd.concat([source, target]).sort_index(kind="stable")]
-    if nodes is not None:
-        parts.insert(0, _ids(nodes, options.id, "id"))
-    elif options.closed_ids:
-        raise ValueError("closed ids need a node table, got none")
-    if len({part.dtype for part in parts}) > 1:
-        # pandas would make floats of whole numbers that meet a float.
-        parts = [part.astype(object) for part in parts]
-    try:
-        codes, unique = pd.concat(parts).factorize()
-    except TypeError:
-        raise ValueError(f"{edges.name}: ids must be hashable, such as numbers or text") from None
-    ids = np.asarray(unique)
-    if not len(ids):
-        raise ValueError(f"{edges.name} must have an edge, or the node table a node, got neither")
-    n_table = 0 if nodes is None else len(nodes.frame)
-    positions = codes[n_table:].reshape(-1, 2).astype(np.int64)
-    if nodes is not None:
-        _check_table_ids(nodes, options.id, codes[:n_table])
-        _check_shared_ids(edges, nodes, options, ids, positions)
-    return ids, positions[:, 0], positions[:, 1]
-
-
-def _check_table_ids(nodes: Table, column: str, codes: npt.NDArray[Any]) -> None:
-    is_first = np.zeros(len(codes), dtype=bool)
-    _, first = np.unique(codes, return_index=True)
-    is_first[first] = True
-    if not is_first.all():
-        row = int(np.flatnonzero(~is_first)[0])
-        earlier = int(np.flatnonzero(codes == codes[row])[0])
-        node_id = shown(nodes.frame[column].iloc[row])
-        raise ValueError(
-            f"{nodes.at(row)}: id {node_id} must be unique, but {nodes.at(earlier)} has it too"
-        )
-
-
-def _check_shared_ids(
-    edges: Table,
-    nodes: Table,
-    options: TableOptions,
-    ids: npt.NDArray[Any],
-    positions: IntArray,
-) -> None:
-    unknown = positions >= len(nodes.frame)
-    if options.closed_ids and unknown.any():
-        row = int(np.flatnonzero(unknown.any(axis=1))[0])
-        side = 0 if unknown[row, 0] else 1
-        raise ValueError(
-            f"{edges.at(row)}: {('source', 'target')[side]} {shown(ids[positions[row, side]])} "
-            f"is not in {nodes.name}"
-        )
-    if len(unknown) and len(nodes.frame) and unknown.all():
-        raise ValueError(
-            f"{edges.name} and {nodes.name} must share ids, but no edge has one of the table's: "
-            f"{shown(ids[positions[0, 0]])} is one of the edges', {shown(ids[0])} of the table's"
-        )

@@ -18,9 +18,10 @@ import scipy.sparse as sp
 from graphconv.graph import Features, Graph, IntArray, adjacency_from_edges, symmetrise
 from graphconv.io.column_names import settled_names
 from graphconv.io.label_bins import bin_codes, bin_edges, bin_names
-from graphconv.io.table_columns import TableOptions, column_of, node_positions, optional_column
+from graphconv.io.table_columns import TableOptions, column_of, optional_column
 from graphconv.io.table_encoding import TableEncoding, finite_numbers, n_empty_cells
 from graphconv.io.table_files import Table
+from graphconv.io.table_ids import node_positions
 from graphconv.io.table_labels import read_label_numbers, read_labels, read_split
 from graphconv.io.triples import (
     bipartite_edges,
@@ -76,7 +77,7 @@ def build_graph(
     """
     notes = [*edges.notes, *(nodes.notes if nodes else ())]
     options = settled_names(edges, nodes, options, notes)
-    ids, source, target = node_positions(edges, nodes, options)
+    ids, source, target = node_positions(edges, nodes, options, notes)
     weight = _weights(edges, options)
     encoding, features = _features(nodes, options, notes)
     n_table = 0 if nodes is None else len(nodes.frame)
