@@ -9,7 +9,7 @@ from tests.generated_graphs import generate, split
 from graphconv import GCNClassifier, Graph, load_dataset
 from graphconv.models.propagation import renormalised_adjacency
 from graphconv.results import suggest as suggest_module
-from graphconv.results.suggest import _choose, _uncertainty, suggest
+from graphconv.results.suggest import _choose, suggest, uncertainty
 from graphconv.training.fit import fit_gcn
 
 BRIEF = {"max_epochs": 10, "hidden": (8,)}
@@ -32,23 +32,23 @@ def test_the_choice_by_hand():
 
 def test_uncertainty_is_from_0_to_1():
     shares = np.array([[0.5, 0.5], [1, 0], [0.9, 0.1]], dtype=np.float32)
-    half = _uncertainty(shares, is_multilabel=False)
+    half = uncertainty(shares, is_multilabel=False)
     expected = -(0.9 * np.log(0.9) + 0.1 * np.log(0.1)) / np.log(2)
     np.testing.assert_allclose(half, [1, 0, expected], rtol=1e-5)
-    np.testing.assert_allclose(_uncertainty(shares, is_multilabel=True), half, rtol=1e-5)
+    np.testing.assert_allclose(uncertainty(shares, is_multilabel=True), half, rtol=1e-5)
 
 
 def test_directions_are_the_propagated_features(monkeypatch):
     graph = split(generate("homophilous, bag of words", n_nodes=60), n_per_class=3)
     fitted = fit_gcn(graph, overrides=BRIEF)
     nodes = np.array([5, 0, 17])
-    step = renormalised_adjacency(graph).toarray()
-    spread = step @ step @ fitted.scaler.transform(graph.features).toarray()
+    step, features = renormalised_adjacency(graph), fitted.scaler.transform(graph.features)
+    spread = (step @ step @ features).toarray()
     expected = spread / np.linalg.norm(spread, axis=1, keepdims=True)
-    dense = suggest_module._directions(fitted, graph, nodes)
+    dense = suggest_module._directions(step, nodes, features, n_hops=2)
     np.testing.assert_allclose(dense, expected[nodes], atol=1e-5)
     monkeypatch.setattr(suggest_module, "DENSE_FROM", 1.0)
-    sparse = suggest_module._directions(fitted, graph, nodes)
+    sparse = suggest_module._directions(step, nodes, features, n_hops=2)
     np.testing.assert_allclose(sparse.toarray(), expected[nodes], atol=1e-5)
 
 

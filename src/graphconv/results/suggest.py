@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -95,24 +96,96 @@ def suggest(
             f"n must be from 1 to {len(allowed):,}, the number of nodes there are to choose from, "
             f"got {n}"
         )
-    rng = np.random.default_rng(0)
-    among = _sample(allowed, max(MOST_NODES, n), rng)
-    crowd = _sample(np.arange(graph.n_nodes), MOST_NODES, rng)
-    known = np.flatnonzero(split == "train")
-    directions = _directions(fitted, graph, np.concatenate([crowd, known, among]))
-    of_crowd, of_known, of_among = np.split(
-        np.arange(len(crowd) + len(known) + len(among)), [len(crowd), len(crowd) + len(known)]
+    is_graph_used = fitted.settings.propagation != "none"
+    cover = Coverage(
+        graph,
+        fitted.scaler.transform(graph.features),
+        n_hops=len(fitted.model.layers) if is_graph_used else 0,
+        candidates=allowed,
+        most_candidates=max(MOST_NODES, n),
     )
-    likeness = _product(directions[of_crowd], directions[of_among])
-    covered = _product(directions[of_crowd], directions[of_known]).max(axis=1, initial=0)
-    weight = _uncertainty(shares[crowd], fitted.graph.is_multilabel)
+    weight = uncertainty(shares[cover.crowd], fitted.graph.is_multilabel)
     labels, confidence = predictions.labels, predictions.confidence
     return tuple(
         Suggestion(
             graph.node_ids[node : node + 1].tolist()[0], gain, labels[node], float(confidence[node])
         )
-        for node, gain in _choose(among, likeness, covered, weight, n)
+        for node, gain in cover.choose(np.flatnonzero(split == "train"), weight, n)
     )
+
+
+class Coverage:
+    """How well some nodes stand for all others, and which nodes would do so best.
+
+    Parameters
+    ----------
+    graph : Graph
+    features : array or sparse array, optional
+        As the model sees them.
+    n_hops : int
+        How far the graph spreads them.
+    candidates : array of int
+        Positions of the nodes that may be chosen.
+    most_candidates : int
+        Of more than so many, a random sample is considered.
+
+    Attributes
+    ----------
+    crowd : array of int
+        Positions of the nodes that stand for all: of a large graph a random sample.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        features: Any,
+        n_hops: int,
+        candidates: IntArray,
+        most_candidates: int = MOST_NODES,
+    ) -> None:
+        rng = np.random.default_rng(0)
+        self._graph, self._features, self._n_hops = graph, features, n_hops
+        self.among = _sample(candidates, most_candidates, rng)
+        self.crowd = _sample(np.arange(graph.n_nodes), MOST_NODES, rng)
+        self._of_crowd = self._directions(self.crowd)
+        self._likeness = _product(self._of_crowd, self._directions(self.among))
+        self._nearness: dict[int, Array] = {}  # of each labelled node to the crowd
+
+    def choose(
+        self,
+        known: IntArray,
+        weight: Array,
+        n: int,
+        is_allowed: npt.NDArray[np.bool_] | None = None,
+    ) -> Iterable[tuple[int, float]]:
+        """Nodes that raise the weighted sum most, and what each adds as a share of its bound.
+
+        Parameters
+        ----------
+        known : array of int
+            Positions of the nodes that are labelled already.
+        weight : array of shape (n_crowd,)
+            How much each node of the crowd counts: the model's uncertainty.
+        n : int
+        is_allowed : array of bool, optional
+            Which of all nodes may be chosen now. Default: all candidates.
+        """
+        new = np.array([node for node in known.tolist() if node not in self._nearness], np.int64)
+        if len(new):
+            columns = _product(self._of_crowd, self._directions(new))
+            self._nearness.update(zip(new.tolist(), columns.T, strict=True))
+        covered = np.zeros(len(self.crowd), dtype=np.float32)
+        for node in known.tolist():
+            np.maximum(covered, self._nearness[node], out=covered)
+        is_left = None if is_allowed is None else is_allowed[self.among]
+        yield from _choose(self.among, self._likeness, covered, weight, n, is_left)
+
+    def _directions(self, nodes: IntArray) -> Any:
+        return _directions(self._step, nodes, self._features, self._n_hops)
+
+    @cached_property
+    def _step(self) -> sp.csr_array:
+        return renormalised_adjacency(self._graph)
 
 
 def _candidates(
@@ -146,15 +219,12 @@ def _sample(nodes: IntArray, most: int, rng: np.random.Generator) -> IntArray:
     return nodes if len(nodes) <= most else np.sort(rng.choice(nodes, most, replace=False))
 
 
-def _directions(fitted: FittedGCN, graph: Graph, nodes: IntArray) -> Any:
+def _directions(step: sp.csr_array, nodes: IntArray, features: Any, n_hops: int) -> Any:
     """Rows of A-hat^K X, each of length 1; a row of zeros stays one."""
-    step = renormalised_adjacency(graph)
     # From the left: all rows would fill up with entries.
-    rows = sp.eye_array(graph.n_nodes, dtype=np.float32, format="csr")[nodes]
-    if fitted.settings.propagation != "none":
-        for _ in fitted.model.layers:
-            rows = rows @ step
-    features = fitted.scaler.transform(graph.features)
+    rows = sp.eye_array(step.shape[0], dtype=np.float32, format="csr")[nodes]
+    for _ in range(n_hops):
+        rows = rows @ step
     spread = rows if features is None else rows @ features
     if sp.issparse(spread) and spread.nnz > DENSE_FROM * spread.shape[0] * spread.shape[1]:
         spread = spread.toarray()  # hops fill rows up, and dense products are far faster then
@@ -171,7 +241,7 @@ def _product(left: Any, right: Any) -> Array:
     return dense.astype(np.float32, copy=False)
 
 
-def _uncertainty(shares: Array, is_multilabel: bool) -> Array:
+def uncertainty(shares: Array, is_multilabel: bool) -> Array:
     """Entropy of each row, 1 at most; of several labels a node, their mean."""
     parts = np.stack([shares, 1 - shares], axis=2) if is_multilabel else shares[:, None]
     surprise = -np.log(np.maximum(parts, np.finfo(np.float32).tiny))
@@ -180,12 +250,17 @@ def _uncertainty(shares: Array, is_multilabel: bool) -> Array:
 
 
 def _choose(
-    among: IntArray, likeness: Array, covered: Array, weight: Array, n: int
+    among: IntArray,
+    likeness: Array,
+    covered: Array,
+    weight: Array,
+    n: int,
+    is_left: npt.NDArray[np.bool_] | None = None,
 ) -> Iterable[tuple[int, float]]:
     """Greedy choice: nodes, and what each adds to the weighted sum as a share of its bound."""
     total = float(weight.sum()) or 1.0
-    is_left = np.ones(len(among), dtype=bool)
-    for _ in range(n):
+    is_left = np.ones(len(among), dtype=bool) if is_left is None else is_left.copy()
+    for _ in range(min(n, int(is_left.sum()))):
         gains = weight @ np.maximum(likeness - covered[:, None], 0)
         best = int(np.where(is_left, gains, -1).argmax())
         is_left[best] = False
