@@ -8,12 +8,12 @@ from dataclasses import FrozenInstanceError, fields, replace
 
 import numpy as np
 import pytest
-from scripts import build_settings
 
 from graphconv import GCNClassifier
 from graphconv.models import settings as module
 from graphconv.models.kinds import declaration
 from graphconv.models.settings import PAPER, PAPER_NELL, ROBUST, Settings, resolve_settings
+from scripts import build_settings
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ def train(
     *,
     given: DataOptions,
     tables: TableColumns,
+    labels: opt.Labels = None,
     split: opt.Split = None,
     model: opt.Model = "gcn",
     preset: opt.Preset = None,
@@ -79,7 +80,7 @@ def train(
     from graphconv.commands.training_job import ModelRequest
 
     wanted = ModelRequest(model, preset, settings.chosen(), seed, runs, kernels, calibrate, auto)
-    request = given.request(tables, split)
+    request = given.request(tables, split, labels)
     run_training(request, wanted, output, screen, resume, checkpoint_seconds, report, timeout)
 
 

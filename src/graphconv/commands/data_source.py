@@ -19,12 +19,14 @@ from graphconv.graph import Graph
 from graphconv.graph.splits import fraction_split, kfold_splits, random_split
 from graphconv.io.datasets import load_dataset
 from graphconv.io.graph_files import read_graph_file
+from graphconv.io.label_file import read_label_lines
 from graphconv.io.readers import LoadedGraph, read_tables
 from graphconv.io.sniffing import DELIMITERS
 from graphconv.io.table_encoding import TableEncoding
 from graphconv.io.table_files import PARQUET_SUFFIXES, Table, as_text, read_table
 from graphconv.io.table_graph import TableOptions, build_graph
 from graphconv.io.wording import shown
+from graphconv.results.answers import with_label_lines
 from graphconv.storage.stored_graph import is_stored_graph, open_graph, open_outline, read_manifest
 
 SPLITS = ("train", "validation", "test")
@@ -44,6 +46,7 @@ class DataRequest:
     table_options: dict[str, Any] = field(default_factory=dict)
     split: str | None = None
     data_dir: Path | None = None
+    labels: Path | None = None  # labels given one after the other, see `io.label_file`
 
     @property
     def suffix(self) -> str:
@@ -55,6 +58,17 @@ class DataRequest:
 
 def load_data(request: DataRequest, screen: Screen, **more: Any) -> LoadedGraph:
     """The graph that was asked for, whatever kind of source it has."""
+    if request.labels is None:
+        return _load_data(request, screen, more)
+    lines = read_label_lines(request.labels)
+    loaded = _load_data(request, screen, {"require_label": False, **more})
+    if loaded.graph.folder is not None:
+        raise ValueError(f"--labels {request.labels} needs a graph in memory, got a folder")
+    labelled = with_label_lines(loaded.graph, lines, request.labels.name)
+    return replace(loaded, graph=labelled)
+
+
+def _load_data(request: DataRequest, screen: Screen, more: dict[str, Any]) -> LoadedGraph:
     options = {**request.table_options, **more}
     if request.edges is not None:
         if request.name is not None:

@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from graphconv.commands import options as opt
@@ -39,11 +40,16 @@ class DataOptions:
     nodes: opt.Nodes = None
     data_dir: opt.DataDir = None
 
-    def request(self, tables: TableColumns | None = None, split: str | None = None) -> DataRequest:
+    def request(
+        self,
+        tables: TableColumns | None = None,
+        split: str | None = None,
+        labels: Path | None = None,
+    ) -> DataRequest:
         from graphconv.commands.data_source import DataRequest
 
         options = {} if tables is None else tables.options()
-        return DataRequest(self.data, self.edges, self.nodes, options, split, self.data_dir)
+        return DataRequest(self.data, self.edges, self.nodes, options, split, self.data_dir, labels)
 
 
 @dataclass(frozen=True)

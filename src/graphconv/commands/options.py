@@ -63,6 +63,10 @@ Nodes = Annotated[
     Path | None,
     _data("--nodes", "FILE", "Nodes with labels and features: CSV, TSV or Parquet."),
 ]
+Labels = Annotated[
+    Path | None,
+    _data("--labels", "FILE", "Labels beside those of the data: what 'graphconv label' wrote."),
+]
 DataDir = Annotated[
     Path | None, _data("--data-dir", "DIR", "Folder with data set files of your own.")
 ]

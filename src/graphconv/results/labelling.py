@@ -104,7 +104,7 @@ class Learner:
         if self.graph.folder is not None:
             raise ValueError("labelling needs a graph in memory, got a folder")
         settings = resolve_settings(self.preset, self.overrides)
-        scaler = fit_scaler(self.graph.features, settings.scaling)  # type: ignore[arg-type]
+        scaler = fit_scaler(self.graph.features, settings.scaling)
         is_graph_used = settings.propagation != "none"
         entities: IntArray = np.arange(self.graph.n_entities)
         self._cover = Coverage(
