@@ -7,7 +7,7 @@ NATIVE := $(wildcard CMakeLists.txt native/*)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test lint accuracy reproduce results settings bench performance scale docs guide screenshots \
-	sanitize clean
+	sanitize mutants clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/graphconv demo
@@ -66,6 +66,12 @@ screenshots: $(VENV)/.develop
 # The C++ kernels' tests under AddressSanitizer and ThreadSanitizer.
 sanitize: $(VENV)/.sanitize
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/sanitize_kernels.sh
+
+# Small faults put into the source one at a time: the tests must notice them. Hours; MUTANTS says how
+# many to draw in each folder.
+MUTANTS ?= 100
+mutants: $(VENV)/.develop
+	$(BIN)/python scripts/mutants.py --sample $(MUTANTS)
 
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)

@@ -187,32 +187,6 @@ class TestManifold:
 
 
 class TestICA:
-    @pytest.mark.parametrize("aggregation", ["count", "proportion"])
-    def test_runs_give_what_one_node_after_the_other_gives(self, aggregation):
-        graph = random_graph()
-        estimator = make_estimator("ica", aggregation=aggregation, n_iterations=3, random_state=5)
-        found = estimator.fit(graph).predict()
-        assert np.array_equal(found, self.one_by_one(graph, estimator))
-
-    def one_by_one(self, graph, estimator):
-        features = estimator.scaler_.transform(graph.features)
-        links = estimator._links(graph).toarray()
-        labels = estimator.local_.logits(features).argmax(axis=1)
-        labels[graph.train_index] = graph.labels[graph.train_index]
-        rng = np.random.default_rng(5)
-        free = np.setdiff1d(np.arange(graph.n_nodes), graph.train_index)
-
-        def label(node):
-            both = np.concatenate([features[node], links[node] @ np.eye(3)[labels]])
-            return estimator.relational_.logits(both[None]).argmax()
-
-        for _ in range(3):
-            for node in rng.permutation(free):
-                labels[node] = label(node)
-        final = np.array([label(node) for node in range(graph.n_nodes)])
-        final[graph.train_index] = labels[graph.train_index]
-        return final
-
     def test_runs_are_independent_and_in_order(self):
         graph = random_graph()
         rank = np.random.default_rng(0).permutation(30)

@@ -66,7 +66,7 @@ REQUESTS = {
     f"{TRAIN} --text title": "nodes.csv has no column 'title'",
     f"{TRAIN} --split-column part": "nodes.csv has no column 'part'",
     f"{TRAIN} --ignore age --categorical age": "column 'age' must have one use, got 2",
-    f"{TRAIN} --duplicates twice": "--duplicates must be 'sum' or 'collapse', got 'twice'",
+    f"{TRAIN} --duplicates twice": "duplicates must be 'sum' or 'collapse', got 'twice'",
     f"{TRAIN} --split public": "--split public needs data with a split of its own",
     f"{TRAIN} --split random": "random_split needs 20 labelled nodes",
     f"{TRAIN} --split thirds": "--split must be public, random",

@@ -47,7 +47,7 @@ def _usage_error(error: typer.exceptions.TyperException) -> int:
 
 def _os_error(error: OSError) -> str:
     if error.errno is None:
-        return as_options(error.args[0]) if error.args else type(error).__name__
+        return str(error)
     reason = error.strerror or "can't be used"
     if error.errno == errno.ENOSPC:
         reason = "the disk is full"

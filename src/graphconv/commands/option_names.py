@@ -11,6 +11,7 @@ OPTION_OF = {
     "n_splits": "--splits",
     "n_workers": "--workers",
     "random_state": "--seed",
+    "split": "--split-column",
 }
 
 

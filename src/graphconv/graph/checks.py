@@ -195,6 +195,12 @@ def check_index(index: Any, n_nodes: int, field: str) -> IntArray:
     return array
 
 
+def check_count(name: str, value: Any, least: int) -> None:
+    """Refuse what is not a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
 def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     array = array.view()
     array.flags.writeable = False

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import Graph, IntArray
+from graphconv.graph.checks import check_count
 
 RandomState = int | np.random.Generator
 _MARKS = {
@@ -66,9 +67,9 @@ def random_split(
     >>> len(split.train_index), len(split.validation_index), len(split.test_index)
     (140, 500, 1000)
     """
-    _require_count("n_per_class", n_per_class, 1)
-    _require_count("n_validation", n_validation, 0)
-    _require_count("n_test", n_test, 0)
+    check_count("n_per_class", n_per_class, 1)
+    check_count("n_validation", n_validation, 0)
+    check_count("n_test", n_test, 0)
     rng = np.random.default_rng(random_state)
     labelled = _require_labelled(graph, 1, "random_split")
     labels = _labels(graph)
@@ -175,7 +176,7 @@ def kfold_splits(
     >>> [len(fold.test_index) for fold in kfold_splits(load_dataset("karate"), 5)]
     [7, 7, 7, 7, 6]
     """
-    _require_count("n_splits", n_splits, 2)
+    check_count("n_splits", n_splits, 2)
     labelled = _require_labelled(graph, n_splits, f"kfold_splits with n_splits={n_splits}")
     rng = np.random.default_rng(random_state)
     by_class = _by_class(_labels(graph), labelled)
@@ -322,11 +323,6 @@ def _require_labelled(graph: Graph, n_needed: int, who: str) -> IntArray:
         nodes = "node" if n_needed == 1 else "nodes"
         raise ValueError(f"{who} needs {n_needed} labelled {nodes} or more, got {len(labelled)}")
     return labelled
-
-
-def _require_count(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
 def check_trainable(graph: Graph) -> None:

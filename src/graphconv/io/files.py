@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from graphconv.io.wording import naming
-
 # All that the folder of a training may hold; one with anything else in it is not replaced.
 REPORT_FILE = "report.html"
 RESULT_FILES = (
@@ -130,8 +128,7 @@ def check_writable(output: Path) -> None:
     place = Path(os.path.realpath(output))
     if place.is_mount() or place == Path.cwd():
         kind = "a mount point" if place.is_mount() else "the current folder"
-        message = "{output} must not be {} itself ({}): name a folder in it"
-        raise ValueError(naming(message, kind, output))
+        raise ValueError(f"--output must not be {kind} itself ({output}): name a folder in it")
     folder = place.parent
     while not folder.exists():
         folder = folder.parent
@@ -144,7 +141,7 @@ def check_writable(output: Path) -> None:
     except OSError as error:
         reason = error.strerror or error
         raise OSError(
-            naming("{output} must be where files can be written, got {}: {}", output, reason)
+            f"--output must be where files can be written, got {output}: {reason}"
         ) from None
 
 

@@ -10,7 +10,7 @@ from graphconv.graph import Duplicates, SelfLoops
 from graphconv.io.sniffing import TextFormatOptions
 from graphconv.io.table_encoding import MissingValue, TableEncoding
 from graphconv.io.table_files import Table
-from graphconv.io.wording import Message, did_you_mean, naming, shown
+from graphconv.io.wording import did_you_mean, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +33,7 @@ class TableOptions:
     relation: str | None = None
     id: str = "id"
     label: str = "label"
-    split_column: str | None = None
+    split: str | None = None
     categorical: Sequence[str] = ()
     text: Sequence[str] = ()
     ignore: Sequence[str] = ()
@@ -56,20 +56,19 @@ class TableOptions:
 
     def __post_init__(self) -> None:
         if self.duplicates not in (None, "sum", "collapse"):
-            message = "{duplicates} must be 'sum' or 'collapse', got {!r}"
-            raise ValueError(naming(message, self.duplicates))
+            raise ValueError(f"duplicates must be 'sum' or 'collapse', got {self.duplicates!r}")
         if self.self_loops not in ("keep", "drop"):
-            message = "{self_loops} must be 'keep' or 'drop', got {!r}"
-            raise ValueError(naming(message, self.self_loops))
+            raise ValueError(f"self_loops must be 'keep' or 'drop', got {self.self_loops!r}")
         if self.missing_value not in ("refuse", "mean", "zero"):
-            message = "{missing_value} must be 'refuse', 'mean' or 'zero', got {!r}"
-            raise ValueError(naming(message, self.missing_value))
+            raise ValueError(
+                f"missing_value must be 'refuse', 'mean' or 'zero', got {self.missing_value!r}"
+            )
         if self.label_separator == "":
-            raise ValueError(naming("{label_separator} must not be empty"))
+            raise ValueError("label_separator must not be empty")
         if self.bins is not None and self.bins < 2:
-            raise ValueError(naming("{bins} must be at least 2, got {}", self.bins))
+            raise ValueError(f"bins must be at least 2, got {self.bins}")
         if self.bins is not None and self.label_separator is not None:
-            raise ValueError(naming("{bins} are of a number, got {label_separator} as well"))
+            raise ValueError("bins are of a number, got a label_separator as well")
         _ = self.text_format  # refuses what no file can be like
         # text="title" for text=["title"] is an easy slip, and would be read as five columns.
         for field in ("categorical", "text", "ignore"):
@@ -99,33 +98,27 @@ class TableOptions:
         fitted = self.encoding or TableEncoding()
         encoded = set(fitted.columns) - set(fitted.numeric)
         declared = {*self.categorical, *self.text, *self.ignore} - set(fitted.numeric)
-        named = {self.id, self.label, self.split_column or "split", "column_1"}
+        named = {self.id, self.label, self.split or "split", "column_1"}
         return named.union(declared, encoded, OTHER_NAMES["id"], OTHER_NAMES["label"])
 
 
-def column_of(table: Table, name: str, parameter: str) -> pd.Series[Any]:
-    """The column of a table that a parameter names, or an error that says what there is."""
+def column_of(table: Table, name: str, option: str) -> pd.Series[Any]:
+    """The column of a table that an option names, or an error that says what there is."""
     columns = [str(column) for column in table.frame.columns]
     if name in columns:
         return table.frame[name]
-    raise ValueError(no_such_column(table.name, name, columns, parameter))
-
-
-def no_such_column(table: str, name: str, columns: Sequence[str], parameter: str) -> Message:
-    """What to say of a column that a table lacks: which there are, and which may be meant."""
     known = [column for column in columns if column.lower() in OTHER_NAMES.get(name, ())]
     hint = did_you_mean(name, columns) or (f" (did you mean {known[0]!r}?)" if known else "")
     named = [column for column in columns if not column.startswith("\0")]  # not our own
     listed = ", ".join(shown(column) for column in named[:8]) + ", ..." * (len(named) > 8)
     there = f"its columns are {listed}" if named else "it has no columns"
-    template = f"{{}} has no column {{!r}}; {{}}{{}}: choose one with {{{parameter}}}"
-    return naming(template, table, name, there, hint)
+    raise ValueError(
+        f"{table.name} has no column {name!r}; {there}{hint}: choose one with --{option}"
+    )
 
 
-def optional_column(
-    table: Table, name: str | None, default: str, parameter: str = ""
-) -> pd.Series[Any] | None:
+def optional_column(table: Table, name: str | None, default: str) -> pd.Series[Any] | None:
     """A column by its name; by its usual name, if it is there, where none is given."""
     if name is None:
         return table.frame[default] if default in table.frame.columns else None
-    return column_of(table, name, parameter or default) if name else None
+    return column_of(table, name, default) if name else None

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from graphconv.graph import Features
 from graphconv.io.table_files import as_text
-from graphconv.io.wording import MISSING_MARKS, did_you_mean, is_missing, naming, shown
+from graphconv.io.wording import MISSING_MARKS, did_you_mean, is_missing, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -281,8 +281,8 @@ class TableEncoding:
         return encoding
 
 
-_EMPTY = naming(": train with {missing_value:'mean'}, or 'zero', to fill empty cells")
-_UNDECLARED = naming(": declare it with {text} or {categorical}, or drop it with {ignore}")
+_EMPTY = ": train with --missing-value mean, or zero, to fill empty cells"
+_UNDECLARED = ": declare it with --text or --categorical, or drop it with --ignore"
 
 
 def finite_numbers(
@@ -314,14 +314,7 @@ def finite_numbers(
         advice = "" if _is_word(column.iloc[row]) else advice_if_empty
     must = "fit float32" if np.isfinite(numbers[row]) else "be a finite number"
     raise ValueError(
-        naming(
-            "{}: column {!r} must {}, got {}{}",
-            at(row),
-            str(column.name),
-            must,
-            shown(column.iloc[row]),
-            advice,
-        )
+        f"{at(row)}: column {str(column.name)!r} must {must}, got {shown(column.iloc[row])}{advice}"
     )
 
 

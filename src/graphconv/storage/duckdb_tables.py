@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 from graphconv.commands.console import Screen
 from graphconv.io.delimited import line_of_row, read_header, unreadable_as_value_error
 from graphconv.io.sniffing import DELIMITERS, TextFormat
-from graphconv.io.table_columns import no_such_column
 from graphconv.io.table_files import PARQUET_SUFFIXES, existing_file
-from graphconv.io.wording import naming
+from graphconv.io.wording import did_you_mean, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,11 +90,20 @@ class TableFiles:
             name = f"trim({name}, {_BLANKS})"
         return f"TRY_CAST({name} AS DOUBLE)"
 
-    def require(self, column: str, parameter: str) -> str:
+    def require(self, column: str, option: str, others: Mapping[str, Sequence[str]]) -> str:
         """The column, or an error that says what there is."""
-        if column not in self.columns:
-            raise ValueError(no_such_column(self.name, column, list(self.columns), parameter))
-        return column
+        if column in self.columns:
+            return column
+        usual = [name for name in self.columns if name.lower() in others.get(column, ())]
+        hint = did_you_mean(column, self.columns) or (
+            f" (did you mean {usual[0]!r}?)" if usual else ""
+        )
+        listed = ", ".join(shown(name) for name in list(self.columns)[:8])
+        more = ", ..." if len(self.columns) > 8 else ""
+        raise ValueError(
+            f"{self.name} has no column {column!r}; its columns are {listed}{more}{hint}: "
+            f"choose one with --{option}"
+        )
 
     def at(self, database: Database, row: int) -> str:
         """The file and line of a row, counted from 0 over all files. Reads them again."""
@@ -226,10 +234,8 @@ class Database:
             text = str(error)
             if "Out of Memory" in text:
                 raise ValueError(
-                    naming(
-                        "ingest needs more memory than {memory} allows, or more free disk: {}",
-                        text.splitlines()[0].removeprefix("Out of Memory Error: "),
-                    )
+                    "ingest needs more memory than --memory allows, or more free disk: "
+                    + text.splitlines()[0].removeprefix("Out of Memory Error: ")
                 ) from error
             raise ValueError(_one_line(text)) from error
 

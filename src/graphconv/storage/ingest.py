@@ -23,7 +23,7 @@ from graphconv import __version__
 from graphconv.commands.console import Screen
 from graphconv.io.files import json_text, put_in_place, remove_leftovers, replacing_file
 from graphconv.io.table_graph import TableOptions
-from graphconv.io.wording import count, naming
+from graphconv.io.wording import count
 from graphconv.storage.duckdb_tables import Database, TableFiles, expand, find_tables, import_duckdb
 from graphconv.storage.ingest_edges import write_adjacency
 from graphconv.storage.ingest_ids import number_edges, read_edges, read_ids, write_ids
@@ -74,9 +74,7 @@ class IngestRequest:
         for name in ("text", "label_separator", "bins", "relation", "missing_value"):
             if getattr(self.options, name) not in (None, (), "", "refuse"):
                 raise ValueError(
-                    naming(
-                        f"ingest does not take {{{name}}}: such tables can only be read into memory"
-                    )
+                    f"ingest does not take {name}: read such tables with graphconv train --edges"
                 )
         if self.options.closed_ids and not self.nodes:
             raise ValueError("closed ids need a node table, got none")

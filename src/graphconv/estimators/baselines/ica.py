@@ -23,6 +23,7 @@ from graphconv.estimators.baselines.transductive import (
     links_of,
 )
 from graphconv.graph import Graph, IntArray
+from graphconv.graph.checks import check_count
 from graphconv.graph.names import Scaling
 from graphconv.graph.scaling import fit_scaler
 
@@ -38,7 +39,7 @@ class ICAClassifier(TransductiveClassifier):
     C : float
         Inverse strength of the L2 penalty of the relational classifier.
     local_C : float, optional
-        That of the local classifier. Default: the same.
+        That of the local classifier. Default: the same, as in the paper.
     n_iterations : int
         How often every unlabelled node is relabelled.
     scaling : {"auto", "row", "l2", "standard", "none"}
@@ -86,6 +87,7 @@ class ICAClassifier(TransductiveClassifier):
             raise ValueError(
                 f"aggregation must be 'count' or 'proportion', got {self.aggregation!r}"
             )
+        check_count("n_iterations", self.n_iterations, 1)
         self.seed_ = seed
         self.scaler_ = fit_scaler(graph.features, self.scaling)
         features = feature_matrix(graph, self.scaler_)
@@ -120,31 +122,18 @@ class ICAClassifier(TransductiveClassifier):
         # Classes without a training node are never chosen; NELL has as many of them as of others.
         classes = self.relational_.known_classes
         weight = self.relational_.weight[:, classes]
-        intercept = self.relational_.intercept[classes]
-        own = np.asarray(features @ weight[:n_features]) + intercept  # (n_nodes, n_known)
+        own = np.asarray(features @ weight[:n_features]) + self.relational_.intercept[classes]
         votes = weight[n_features:]  # (n_classes, n_known)
         free = np.setdiff1d(np.arange(len(labels)), fixed)
         rng = np.random.default_rng(self.seed_)
-        # Where no neighbour changed since a node was last looked at, it would get the same again.
-        is_stale = np.ones(len(labels), dtype=bool)
-        is_stale[fixed] = False
+        logits = np.zeros_like(own)  # of each node as it was last relabelled
         for _ in range(self.n_iterations):
-            if not is_stale.any():
-                break
             rank = np.full(len(labels), -1)
             rank[rng.permutation(free)] = np.arange(len(free))
-            for run in independent_runs(links, rank):
-                nodes = run[is_stale[run]]
-                counts = _aggregate(links[nodes], labels, n_classes)
-                found = classes[(own[nodes] + counts @ votes).argmax(axis=1)]
-                changed = nodes[found != labels[nodes]]
-                labels[nodes] = found
-                is_stale[nodes] = False
-                is_stale[links[changed].indices] = True
-                is_stale[fixed] = False
-        counts = _aggregate(links, labels, n_classes)
-        shares = softmax(own + counts @ votes, axis=1)
-        probabilities = in_all_classes(shares, classes, n_classes)
+            for nodes in independent_runs(links, rank):
+                logits[nodes] = own[nodes] + _aggregate(links[nodes], labels, n_classes) @ votes
+                labels[nodes] = classes[logits[nodes].argmax(axis=1)]
+        probabilities = in_all_classes(softmax(logits, axis=1), classes, n_classes)
         probabilities[fixed] = np.eye(n_classes)[labels[fixed]]
         return probabilities
 

@@ -19,6 +19,7 @@ from graphconv.estimators.baselines.transductive import (
     feature_matrix,
 )
 from graphconv.graph import Graph
+from graphconv.graph.checks import check_count
 from graphconv.graph.names import Scaling
 from graphconv.graph.scaling import fit_scaler
 from graphconv.models.propagation import renormalised_adjacency
@@ -70,8 +71,7 @@ class SGCClassifier(TransductiveClassifier):
         self.random_state = random_state
 
     def _fit_graph(self, graph: Graph, seed: int) -> FloatMatrix:
-        if isinstance(self.n_hops, bool) or not isinstance(self.n_hops, int) or self.n_hops < 0:
-            raise ValueError(f"n_hops must be a whole number of at least 0, got {self.n_hops!r}")
+        check_count("n_hops", self.n_hops, 0)
         self.scaler_ = fit_scaler(graph.features, self.scaling)
         train = graph.train_index
         step = renormalised_adjacency(graph)

@@ -1,0 +1,267 @@
+"""What each baseline minimises or iterates, worked out anew on graphs of a few nodes.
+
+Expectations here use numpy, scipy and scikit-learn, and nothing of the estimators but their fitted
+attributes.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from graphconv import Graph
+from graphconv.estimators.baselines import make_estimator
+
+# A kite: a triangle 0 1 2, and a tail 2 - 3 - 4 - 5.
+EDGES = [(0, 1), (0, 2), (1, 2), (2, 3), (3, 4), (4, 5)]
+
+
+def kite(weights=None, **more):
+    adjacency = np.zeros((6, 6))
+    for (i, j), weight in zip(EDGES, weights or [1.0] * 6, strict=True):
+        adjacency[i, j] = adjacency[j, i] = weight
+    features = np.array([[1, 0], [0.5, 0.2], [0.3, 0.3], [0, 0.4], [0.1, 1], [0, 0.7]])
+    parts = {"features": features, "labels": [0, 0, 0, 1, 1, 1], "train_index": [0, 1, 4]}
+    return Graph(adjacency, **{**parts, **more})
+
+
+def slope(function, point, step=1e-5):
+    """Central differences."""
+    found = np.zeros_like(point)
+    for place in np.ndindex(point.shape):
+        ahead, behind = point.copy(), point.copy()
+        ahead[place] += step
+        behind[place] -= step
+        found[place] = (function(ahead) - function(behind)) / (2 * step)
+    return found
+
+
+class TestManifold:
+    SMOOTHNESS, DECAY = 0.7, 0.05
+
+    def objective(self, graph, weights, smoothness, decay):
+        """Equation 1 with the logistic loss, edge by edge."""
+
+        def of(weight):
+            outputs = graph.features @ weight
+            loss = 0.0
+            for node in graph.train_index:
+                shares = np.exp(outputs[node]) / np.exp(outputs[node]).sum()
+                loss -= np.log(shares[graph.labels[node]]) / len(graph.train_index)
+            for (i, j), edge in zip(EDGES, weights, strict=True):
+                gap = ((outputs[i] - outputs[j]) ** 2).sum()
+                loss += smoothness / 2 * edge * gap / graph.n_nodes
+            return loss + decay / 2 * (weight**2).sum()
+
+        return of
+
+    @pytest.mark.parametrize("weights", [[1.0] * 6, [1.0, 2.0, 0.5, 3.0, 1.0, 4.0]])
+    def test_fitted_weights_are_where_the_objective_is_flat(self, weights):
+        graph = kite(weights)
+        found = make_estimator(
+            "manifold",
+            smoothness=self.SMOOTHNESS,
+            weight_decay=self.DECAY,
+            scaling="none",
+            tol=1e-9,
+        ).fit(graph)
+        objective = self.objective(graph, weights, self.SMOOTHNESS, self.DECAY)
+        weight = np.asarray(found.weight_, dtype=float)
+        assert np.abs(weight).max() > 0.1
+        np.testing.assert_allclose(slope(objective, weight), 0, atol=1e-6)
+        other = self.objective(graph, weights, self.SMOOTHNESS * 1.2, self.DECAY)
+        assert np.abs(slope(other, weight)).max() > 1e-3
+
+    def test_it_stops_at_the_wanted_slope(self):
+        graph = kite()
+        objective = self.objective(graph, [1.0] * 6, self.SMOOTHNESS, self.DECAY)
+        largest = []
+        for tol in (3e-2, 1e-4):
+            found = make_estimator(
+                "manifold", smoothness=0.7, weight_decay=0.05, scaling="none", tol=tol
+            ).fit(graph)
+            slopes = slope(objective, np.asarray(found.weight_, dtype=float))
+            assert np.abs(slopes).max() <= tol + 1e-7
+            largest.append(np.abs(slopes).max())
+        assert largest[1] < largest[0]
+
+    def test_an_edge_of_a_directed_graph_pulls_at_both_ends(self):
+        undirected = kite()
+        upper = np.triu(undirected.adjacency.toarray())
+        directed = Graph(
+            upper, undirected.features, undirected.labels, train_index=[0, 1, 4], directed=True
+        )
+        first, second = (
+            make_estimator("manifold", scaling="none", tol=1e-9).fit(graph).predict_proba()
+            for graph in (undirected, directed)
+        )
+        np.testing.assert_allclose(first, second, atol=1e-6)
+
+
+def ica_by_hand(graph, aggregation, C, local_C, n_iterations, seed):
+    """The paragraph of the paper's section 5.3, node by node."""
+    features, labels, train = graph.features, graph.labels, graph.train_index
+    n_nodes, n_classes = graph.n_nodes, graph.n_classes
+    neighbours = [np.flatnonzero(row) for row in graph.adjacency.toarray()]
+
+    def votes(node, current):
+        counts = np.zeros(n_classes)
+        for other in neighbours[node]:
+            counts[current[other]] += 1
+        return counts if aggregation == "count" else counts / max(1, len(neighbours[node]))
+
+    local = LogisticRegression(C=local_C, tol=1e-8, max_iter=5000)
+    current = local.fit(features[train], labels[train]).predict(features)
+    current[train] = labels[train]
+    relational = LogisticRegression(C=C, tol=1e-8, max_iter=5000).fit(
+        [np.concatenate([features[node], votes(node, current)]) for node in train], labels[train]
+    )
+    rng = np.random.default_rng(seed)
+    shares = np.eye(n_classes)[current]
+    for _ in range(n_iterations):
+        for node in rng.permutation([node for node in range(n_nodes) if node not in train]):
+            columns = np.concatenate([features[node], votes(node, current)])[None]
+            shares[node] = relational.predict_proba(columns)
+            current[node] = relational.predict(columns)[0]
+    return shares
+
+
+def chain(n_nodes=14):
+    """A path with many cross-links: labels travel along it, one node at a time."""
+    rng = np.random.default_rng(4)
+    adjacency = np.diag(np.ones(n_nodes - 1), 1)
+    adjacency[np.arange(n_nodes - 3), np.arange(3, n_nodes)] = 1
+    adjacency = adjacency + adjacency.T
+    features = rng.random((n_nodes, 3))
+    labels = np.arange(n_nodes) * 3 // n_nodes
+    return Graph(adjacency, features, labels, train_index=[0, 1, 5, 6, 12, 13])
+
+
+class TestICA:
+    @pytest.mark.parametrize("n_iterations", [1, 2, 10])
+    @pytest.mark.parametrize("aggregation", ["count", "proportion"])
+    @pytest.mark.parametrize("seed", [0, 1, 2])
+    def test_paragraph_of_the_paper(self, aggregation, n_iterations, seed):
+        graph = chain()
+        found = make_estimator(
+            "ica",
+            aggregation=aggregation,
+            C=5.0,
+            n_iterations=n_iterations,
+            scaling="none",
+            random_state=seed,
+        ).fit(graph)
+        expected = ica_by_hand(graph, aggregation, 5.0, 5.0, n_iterations, seed)
+        np.testing.assert_allclose(found.predict_proba(), expected, atol=2e-3)
+        assert np.array_equal(found.predict(), expected.argmax(axis=1))
+
+    def test_ten_iterations_unless_asked(self):
+        graph = chain()
+        asked, usual = (
+            make_estimator("ica", scaling="none", random_state=0, **more).fit(graph)
+            for more in ({"n_iterations": 10}, {})
+        )
+        assert usual.n_iterations == 10
+        assert np.array_equal(asked.predict_proba(), usual.predict_proba())
+        once = make_estimator("ica", scaling="none", random_state=0, n_iterations=1).fit(graph)
+        assert not np.array_equal(once.predict_proba(), usual.predict_proba())
+
+    def test_a_strength_of_its_own_for_the_local_classifier(self):
+        graph = chain()
+        found = make_estimator(
+            "ica", aggregation="count", C=5.0, local_C=0.01, scaling="none", random_state=3
+        ).fit(graph)
+        expected = ica_by_hand(graph, "count", 5.0, 0.01, 10, 3)
+        np.testing.assert_allclose(found.predict_proba(), expected, atol=2e-3)
+
+    @pytest.mark.parametrize("number", [0, -1, 2.5, True])
+    def test_iterations_must_be_a_number(self, number):
+        with pytest.raises(ValueError, match="n_iterations must be a whole number"):
+            make_estimator("ica", n_iterations=number).fit(chain())
+
+    def test_another_graph_is_relabelled_from_the_local_classifier_on(self):
+        graph = chain()
+        fitted = make_estimator("ica", aggregation="count", scaling="none", random_state=0)
+        fitted.fit(graph)
+        lone = Graph(np.zeros((3, 3)), features=graph.features[:3])
+        # Nodes without neighbours: what the relational classifier makes of features and no votes.
+        train = graph.train_index
+        local = LogisticRegression(tol=1e-8, max_iter=5000)
+        current = local.fit(graph.features[train], graph.labels[train]).predict(graph.features)
+        current[train] = graph.labels[train]
+        counts = graph.adjacency.toarray() @ np.eye(3)[current]
+        columns = np.hstack([graph.features, counts])
+        relational = LogisticRegression(tol=1e-8, max_iter=5000)
+        relational.fit(columns[train], graph.labels[train])
+        expected = relational.predict_proba(np.hstack([graph.features[:3], np.zeros((3, 3))]))
+        np.testing.assert_allclose(fitted.predict_proba(lone), expected, atol=2e-3)
+
+
+class SkipGram:
+    """Stands for gensim's: keeps what it was given, and embeds node i as (i, i squared)."""
+
+    def __init__(self, sentences, **options):
+        SkipGram.walks = [list(walk) for walk in sentences]
+        SkipGram.again = [list(walk) for walk in sentences]
+        SkipGram.options = options
+        nodes = sorted({node for walk in SkipGram.walks for node in walk}, reverse=True)
+        self.wv = self
+        self.key_to_index = {node: place for place, node in enumerate(nodes)}
+        self.vectors = np.array([[node, node**2] for node in nodes], dtype=float)
+
+
+class TestDeepWalk:
+    def fit(self, monkeypatch, graph, **params):
+        models = pytest.importorskip("gensim.models")
+        monkeypatch.setattr(models, "Word2Vec", SkipGram)
+        return make_estimator("deepwalk", random_state=0, **params).fit(graph)
+
+    def test_number_and_length_of_walks(self, monkeypatch):
+        graph = kite()
+        self.fit(monkeypatch, graph, n_walks=3, walk_length=7)
+        walks = SkipGram.walks
+        assert SkipGram.again == walks  # a second pass reads the same
+        assert len(walks) == 3 * 6
+        assert {len(walk) for walk in walks} == {7}
+        for first in (0, 6, 12):  # each round starts once at every node
+            assert sorted(walk[0] for walk in walks[first : first + 6]) == list(range(6))
+        assert [walk[0] for walk in walks[:6]] != [walk[0] for walk in walks[6:12]]
+        dense = graph.adjacency.toarray()
+        assert all(dense[i, j] > 0 for walk in walks for i, j in pairwise(walk))
+
+    def test_published_numbers_are_the_usual_ones(self, monkeypatch):
+        self.fit(monkeypatch, kite())
+        assert len(SkipGram.walks) == 10 * 6
+        assert {len(walk) for walk in SkipGram.walks} == {40}
+        assert SkipGram.options["window"] == 5
+        assert SkipGram.options["vector_size"] == 64
+        assert SkipGram.options["sg"] == 1
+        assert (SkipGram.options["min_count"], SkipGram.options["sample"]) == (0, 0)
+        assert (SkipGram.options["epochs"], SkipGram.options["workers"]) == (1, 1)
+        assert SkipGram.options["alpha"] == 0.025
+
+    @pytest.mark.parametrize(("n_negatives", "hierarchical"), [(5, 0), (1, 0), (0, 1)])
+    def test_noise_nodes_or_hierarchical_softmax(self, monkeypatch, n_negatives, hierarchical):
+        self.fit(monkeypatch, kite(), n_negatives=n_negatives)
+        assert SkipGram.options["negative"] == n_negatives
+        assert SkipGram.options["hs"] == hierarchical
+
+    def test_all_options_reach_skip_gram(self, monkeypatch):
+        chosen = {"window": 2, "dimension": 3, "n_passes": 4, "learning_rate": 0.5}
+        self.fit(monkeypatch, kite(), **chosen)
+        names = {"window": "window", "dimension": "vector_size", "n_passes": "epochs"}
+        names["learning_rate"] = "alpha"
+        assert {name: SkipGram.options[names[name]] for name in chosen} == chosen
+        assert SkipGram.options["seed"] == 0
+
+    def test_classes_come_from_a_logistic_regression_on_the_embedding(self, monkeypatch):
+        graph = kite()
+        found = self.fit(monkeypatch, graph, C=0.5)
+        embedding = np.array([[node, node**2] for node in range(6)], dtype=float)
+        assert np.array_equal(found.embedding_, embedding)
+        train = graph.train_index
+        model = LogisticRegression(C=0.5, tol=1e-8, max_iter=5000)
+        model.fit(embedding[train], graph.labels[train])
+        expected = model.predict_proba(embedding)
+        np.testing.assert_allclose(found.predict_proba(), expected, atol=1e-3)
