@@ -22,6 +22,7 @@ from graphconv.commands.console import Screen, show_warnings_as_lines
 from graphconv.commands.errors import exit_code
 from graphconv.commands.option_groups import (
     DataOptions,
+    NewDataOptions,
     ScreenOptions,
     SettingsOptions,
     TableColumns,
@@ -89,7 +90,7 @@ def train(
 def predict(
     *,
     folder: opt.ModelFolder,
-    given: DataOptions,
+    given: NewDataOptions,
     output: opt.OutputFile = Path("predictions.csv"),
     screen: ScreenOptions,
 ) -> None:
@@ -108,7 +109,7 @@ def predict(
 def embed(
     *,
     folder: opt.ModelFolder,
-    given: DataOptions,
+    given: NewDataOptions,
     output: opt.OutputFile = Path("embedding.csv"),
     screen: ScreenOptions,
 ) -> None:
@@ -124,7 +125,7 @@ def explain(
     *,
     folder: opt.ModelFolder,
     node: opt.NodeId,
-    given: DataOptions,
+    given: NewDataOptions,
     class_name: opt.ClassName = None,
     n: opt.Listed = 10,
     output: opt.Picture = None,
@@ -145,7 +146,7 @@ def explain(
 def suggest(
     *,
     folder: opt.ModelFolder,
-    given: DataOptions,
+    given: NewDataOptions,
     n: opt.HowMany = 20,
     output: opt.TableFile = None,
     screen: ScreenOptions,

@@ -47,6 +47,7 @@ class DataRequest:
     split: str | None = None
     data_dir: Path | None = None
     labels: Path | None = None  # labels given one after the other, see `io.label_file`
+    merge: bool = True
 
     @property
     def suffix(self) -> str:
@@ -70,10 +71,11 @@ def load_data(request: DataRequest, screen: Screen, **more: Any) -> LoadedGraph:
 
 def _load_data(request: DataRequest, screen: Screen, more: dict[str, Any]) -> LoadedGraph:
     options = {**request.table_options, **more}
-    if request.edges is not None:
+    if request.edges is not None or "merge_into" in more:
         if request.name is not None:
             raise ValueError(f"give a data set or --edges, not both: got {request.name!r} as well")
-        return read_tables(request.edges, request.nodes, name=_name_of(request.edges), **options)
+        name = "new rows" if request.edges is None else _name_of(request.edges)
+        return read_tables(request.edges, request.nodes, name=name, **options)
     if request.name is None:
         beside = " (--nodes alone is no graph)" if request.nodes is not None else ""
         raise ValueError(f"name a data set or a graph file, or give --edges and --nodes{beside}")

@@ -198,6 +198,8 @@ def load_with_data(
     more: dict[str, Any] = {"require_label": False}
     if saved.encoding is not None:
         more["encoding"] = saved.encoding
+        if data.merge and data.name is None and known.folder is None:
+            more["merge_into"] = known
     loaded = load_data(request, screen, **more)
     if known.folder is not None and known.folder == loaded.graph.folder:
         return saved, known, ()

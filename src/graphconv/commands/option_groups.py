@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -50,6 +50,21 @@ class DataOptions:
 
         options = {} if tables is None else tables.options()
         return DataRequest(self.data, self.edges, self.nodes, options, split, self.data_dir, labels)
+
+
+@dataclass(frozen=True)
+class NewDataOptions(DataOptions):
+    """Where the data comes from that a trained model is to be used on."""
+
+    merge: opt.Merge = True
+
+    def request(
+        self,
+        tables: TableColumns | None = None,
+        split: str | None = None,
+        labels: Path | None = None,
+    ) -> DataRequest:
+        return replace(super().request(tables, split, labels), merge=self.merge)
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,14 @@ Labels = Annotated[
     Path | None,
     _data("--labels", "FILE", "Labels beside those of the data: what 'graphconv label' wrote."),
 ]
+Merge = Annotated[
+    bool,
+    _data(
+        "--merge/--alone",
+        None,
+        "New tables are added to the graph of the training, or taken by themselves.",
+    ),
+]
 DataDir = Annotated[
     Path | None, _data("--data-dir", "DIR", "Folder with data set files of your own.")
 ]

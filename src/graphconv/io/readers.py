@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from graphconv.graph import Duplicates, SelfLoops
+from graphconv.graph import Duplicates, Graph, SelfLoops
 from graphconv.io.pyg import from_pyg
 from graphconv.io.table_encoding import MissingValue, TableEncoding
 from graphconv.io.table_files import Table, read_table, table_of_frame
@@ -28,7 +28,7 @@ __all__ = ["LoadedGraph", "from_frames", "from_networkx", "from_pyg", "read_tabl
 
 
 def read_tables(
-    edges: str | Path,
+    edges: str | Path | None,
     nodes: str | Path | None = None,
     *,
     source: str = "source",
@@ -51,6 +51,7 @@ def read_tables(
     missing_value: MissingValue = "refuse",
     require_label: bool = True,
     encoding: TableEncoding | None = None,
+    merge_into: Graph | None = None,
     name: str | None = None,
     delimiter: str | None = None,
     file_encoding: str | None = None,
@@ -67,7 +68,7 @@ def read_tables(
     ----------
     edges, nodes : paths
         Nodes that only the edges name come after those of the table, without a label. Their
-        numbers are unknown: see `missing_value`.
+        numbers are unknown: see `missing_value`. `edges` may be None with `merge_into`.
     source, target : str
         The columns of the edge file with the two ends of an edge.
     weight, relation : str, optional
@@ -103,6 +104,9 @@ def read_tables(
         Refuse a node file without a column of labels.
     encoding : TableEncoding, optional
         Make the features as they were made before; `categorical` and `text` are not used then.
+    merge_into : Graph, optional
+        The tables hold rows to add to this graph, which was read with the same `encoding`. Its
+        nodes keep their features unless the tables give new ones; see `graph_merge.merge_graphs`.
     name : str, optional
         Default: the name of the edge file.
     delimiter, file_encoding, decimal, thousands : str, optional
@@ -149,7 +153,8 @@ def read_tables(
         missing_value=missing_value,
         require_label=require_label,
         encoding=encoding,
-        name=name if name is not None else Path(edges).name.split(".")[0],
+        merge_into=merge_into,
+        name=name if name is not None else Path(edges or "graph").name.split(".")[0],
         delimiter=delimiter,
         file_encoding=file_encoding,
         decimal=decimal,
@@ -157,11 +162,24 @@ def read_tables(
         header=header,
     )
     text_format = options.text_format
-    edge_table = read_table(edges, options.edge_text_columns, text_format)
+    edge_table = (
+        _no_edges(options)
+        if edges is None
+        else read_table(edges, options.edge_text_columns, text_format)
+    )
     node_table = (
         None if nodes is None else read_table(nodes, options.node_text_columns, text_format)
     )
     return build_graph(edge_table, node_table, options)
+
+
+def _no_edges(options: TableOptions) -> Table:
+    import pandas as pd
+
+    if options.merge_into is None:
+        raise ValueError("edges must be a file, unless rows are merged into a graph, got None")
+    frame = pd.DataFrame({options.source: [], options.target: []}, dtype="str")
+    return Table(frame, "no edges", str, is_file=True)
 
 
 def from_frames(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graphconv.graph import Duplicates, SelfLoops
+from graphconv.graph import Duplicates, Graph, SelfLoops
 from graphconv.io.sniffing import TextFormatOptions
 from graphconv.io.table_encoding import MissingValue, TableEncoding
 from graphconv.io.table_files import Table
@@ -47,6 +47,7 @@ class TableOptions:
     missing_value: MissingValue = "refuse"
     require_label: bool = True
     encoding: TableEncoding | None = None
+    merge_into: Graph | None = None
     name: str | None = None
     delimiter: str | None = None
     file_encoding: str | None = None
@@ -62,6 +63,10 @@ class TableOptions:
         if self.missing_value not in ("refuse", "mean", "zero"):
             raise ValueError(
                 f"missing_value must be 'refuse', 'mean' or 'zero', got {self.missing_value!r}"
+            )
+        if self.merge_into is not None and self.encoding is None:
+            raise ValueError(
+                "merge_into needs the encoding that the graph's features were made with"
             )
         if self.label_separator == "":
             raise ValueError("label_separator must not be empty")

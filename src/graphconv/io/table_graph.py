@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from graphconv.graph import Features, Graph, IntArray, adjacency_from_edges, symmetrise
 from graphconv.io.column_names import settled_names
+from graphconv.io.graph_merge import merge_graphs
 from graphconv.io.label_bins import bin_codes, bin_edges, bin_names
 from graphconv.io.table_columns import TableOptions, column_of, optional_column
 from graphconv.io.table_encoding import TableEncoding, finite_numbers, n_empty_cells
@@ -82,10 +83,11 @@ def build_graph(
     encoding, features = _features(nodes, options, notes)
     n_table = 0 if nodes is None else len(nodes.frame)
     features = _with_unknown_rows(features, encoding, len(ids) - n_table)
-    if nodes is not None and len(ids) > n_table:
+    n_unknown = _n_unknown(ids[n_table:], options)
+    if n_unknown and (nodes is not None or options.merge_into is not None):
         lack = "no label" if features is None else "no label, features unknown"
         filled = f" (numbers taken as {_fill_in_words(encoding)})" if encoding.numeric else ""
-        notes.append(f"{count(len(ids) - n_table, 'node')} only in {edges.name}: {lack}{filled}")
+        notes.append(f"{count(n_unknown, 'node')} only in {edges.name}: {lack}{filled}")
     relation = optional_column(edges, options.relation, "relation")
     relations: tuple[str, ...] = ()
     n_entities: int | None = None
@@ -124,6 +126,10 @@ def build_graph(
         )
     except ValueError as error:
         raise ValueError(f"{edges.name}: {error}") from None
+    if options.merge_into is not None:
+        merged = merge_graphs(options.merge_into, graph, n_table)
+        graph = merged.graph
+        notes.append(merged.note)
     if not graph.adjacency.nnz:
         notes.append("no edges: the graph is empty, the model works as a multi-layer perceptron")
     return LoadedGraph(graph, encoding, tuple(notes))
@@ -244,6 +250,8 @@ def _features(
 ) -> tuple[TableEncoding, Features | None]:
     """Features of the table's nodes, and how they were made."""
     encoding = options.encoding
+    if nodes is None and encoding is not None and encoding.columns and options.merge_into:
+        return encoding, encoding.unknown_rows(0)  # all that is new are nodes that edges name
     if nodes is None:
         if encoding is not None and encoding.columns:
             raise ValueError(
@@ -295,6 +303,12 @@ def _feature_columns(nodes: Table, options: TableOptions) -> list[str]:
     if times > 1:
         raise ValueError(f"{nodes.name}: column {name!r} must have one use, got {times}")
     return [str(column) for column in nodes.frame.columns if column not in roles]
+
+
+def _n_unknown(ids: npt.NDArray[Any], options: TableOptions) -> int:
+    """How many of the nodes without a row are described nowhere."""
+    before = set() if options.merge_into is None else set(options.merge_into.node_ids.tolist())
+    return sum(node_id not in before for node_id in ids.tolist())
 
 
 def _fill_in_words(encoding: TableEncoding) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,8 +62,7 @@ def node_positions(
     positions = codes[n_table:].reshape(-1, 2).astype(np.int64)
     if nodes is not None:
         _check_table_ids(nodes, options.id, codes[:n_table])
-        _tell_other_spellings(edges, nodes, ids, positions, notes)
-        _check_shared_ids(edges, nodes, options, ids, positions)
+    _check_edge_ids(edges, nodes, options, ids, positions, notes)
     return ids, positions[:, 0], positions[:, 1]
 
 
@@ -79,50 +79,69 @@ def _check_table_ids(nodes: Table, column: str, codes: npt.NDArray[Any]) -> None
         )
 
 
-def _check_shared_ids(
+def _check_edge_ids(
     edges: Table,
-    nodes: Table,
+    nodes: Table | None,
     options: TableOptions,
     ids: npt.NDArray[Any],
     positions: IntArray,
+    notes: list[str],
 ) -> None:
-    unknown = positions >= len(nodes.frame)
+    """Refuse, or tell of, edges to nodes that neither the table nor the graph before has."""
+    listed = ids.tolist()
+    known = listed[: 0 if nodes is None else len(nodes.frame)]
+    before: list[Any] = [] if options.merge_into is None else options.merge_into.node_ids.tolist()
+    n_table, there = len(known), set(before)
+    if not n_table and not there:
+        return
+    is_known = np.array(
+        [place < n_table or node_id in there for place, node_id in enumerate(listed)], dtype=bool
+    )
+    place = nodes.name if nodes is not None and n_table else "the graph"
+    unknown = ~is_known[positions]
+    _tell_other_spellings(edges, place, [*known, *before], ids, is_known, positions, notes)
     if options.closed_ids and unknown.any():
         row = int(np.flatnonzero(unknown.any(axis=1))[0])
         side = 0 if unknown[row, 0] else 1
         raise ValueError(
             f"{edges.at(row)}: {('source', 'target')[side]} {shown(ids[positions[row, side]])} "
-            f"is not in {nodes.name}"
+            f"is not in {place}"
         )
-    if len(unknown) and len(nodes.frame) and unknown.all():
+    if len(unknown) and unknown.all():
+        example = known[0] if known else before[0]
         raise ValueError(
-            f"{edges.name} and {nodes.name} must share ids, but no edge has one of the table's: "
-            f"{shown(ids[positions[0, 0]])} is one of the edges', {shown(ids[0])} of the table's"
+            f"{edges.name} and {place} must share ids, but no edge has one of the table's: "
+            f"{shown(ids[positions[0, 0]])} is one of the edges', {shown(example)} of the table's"
         )
 
 
 def _tell_other_spellings(
-    edges: Table, nodes: Table, ids: npt.NDArray[Any], positions: IntArray, notes: list[str]
+    edges: Table,
+    place: str,
+    known: Sequence[Any],
+    ids: npt.NDArray[Any],
+    is_known: npt.NDArray[np.bool_],
+    positions: IntArray,
+    notes: list[str],
 ) -> None:
-    """Say which ids of the edges are probably the table's, written otherwise.
+    """Say which ids of the edges are probably known ones, written otherwise.
 
-    Refuse the tables where most edges would end in a node that nothing is known of.
+    Refuse the edges where most would end in a node that nothing is known of.
     """
-    n_table = len(nodes.frame)
-    listed = ids.tolist()
-    if len(listed) == n_table or not n_table:
+    strangers = np.flatnonzero(~is_known)
+    if not len(strangers):
         return
-    meant = {_spelling(node_id): node_id for node_id in listed[:n_table]}
-    is_likely = np.zeros(len(listed), dtype=bool)
-    is_likely[n_table:] = [_spelling(node_id) in meant for node_id in listed[n_table:]]
+    meant = {_spelling(node_id): node_id for node_id in known}
+    is_likely = np.zeros(len(ids), dtype=bool)
+    is_likely[strangers] = [_spelling(node_id) in meant for node_id in ids[strangers].tolist()]
     n_likely = int(is_likely.sum())
     if not n_likely:
         return
-    node_id = listed[int(np.argmax(is_likely))]
+    node_id = ids[np.argmax(is_likely)]
     n_edges = int(is_likely[positions].any(axis=1).sum())
     said = (
-        f"{n_likely:,} of {count(len(listed) - n_table, 'id')} that only {edges.name} has "
-        f"{'is' if n_likely == 1 else 'are'} probably in {nodes.name}, written otherwise: "
+        f"{n_likely:,} of {count(len(strangers), 'id')} that only {edges.name} has "
+        f"{'is' if n_likely == 1 else 'are'} probably in {place}, written otherwise: "
         f"{shown(node_id)} for {shown(meant[_spelling(node_id)])}"
     )
     if 2 * n_edges > len(positions):
