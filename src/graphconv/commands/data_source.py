@@ -27,7 +27,13 @@ from graphconv.io.table_files import PARQUET_SUFFIXES, Table, as_text, read_tabl
 from graphconv.io.table_graph import TableOptions, build_graph
 from graphconv.io.wording import shown
 from graphconv.results.answers import with_label_lines
-from graphconv.storage.stored_graph import is_stored_graph, open_graph, open_outline, read_manifest
+from graphconv.storage.stored_graph import (
+    complete,
+    is_stored_graph,
+    open_graph,
+    open_outline,
+    read_manifest,
+)
 
 SPLITS = ("train", "validation", "test")
 _COLUMN_SUFFIXES = (".graphml", ".gexf")
@@ -107,8 +113,10 @@ def _open_stored(
     if request.nodes is not None:
         raise ValueError(f"{path} holds its nodes already, so --nodes can't be given")
     manifest = read_manifest(path)
-    encoding = TableEncoding.from_json(manifest["encoding"])
-    return LoadedGraph(opened(path), encoding, tuple(manifest["notes"]))
+    with complete(path):
+        encoding = TableEncoding.from_json(manifest["encoding"])
+        notes = tuple(map(str, manifest["notes"]))
+    return LoadedGraph(opened(path), encoding, notes)
 
 
 def check_options_are_used(request: DataRequest) -> None:

@@ -173,7 +173,7 @@ def partition(
     folder = _stored(data, output, data_dir, screen)
     started = time.perf_counter()
     manifest = read_manifest(folder)
-    with screen.counting("writing parts", manifest["n_nodes"], "nodes") as advance:
+    with screen.counting("writing parts", manifest.get("n_nodes"), "nodes") as advance:
         found = partition_graph(
             folder, parts, method=method, on_note=screen.remark, advance=advance
         )

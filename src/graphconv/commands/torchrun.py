@@ -359,7 +359,9 @@ def _assignment(graph: Graph, n_parts: int) -> Array:
     """The part of each node."""
     assert graph.folder is not None
     place = parts_folder(graph.folder, n_parts)
-    return StoredArray.from_json(read_manifest(place)["arrays"]["assignment"]).open(place)
+    return StoredArray.from_json("assignment", read_manifest(place)["arrays"]["assignment"]).open(
+        place
+    )
 
 
 def _finish(

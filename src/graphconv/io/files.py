@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import glob
+import hashlib
 import json
 import math
 import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,30 @@ def json_text(values: Any, indent: int | None = None) -> str:
     '{"loss": null, "widths": [16, 7]}'
     """
     return json.dumps(_plain(values), indent=indent, allow_nan=False)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file, or a ValueError of one line that names the file."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError(f"{path} must be JSON, but is nested too deeply") from None
+    except ValueError as error:  # of the text or its encoding
+        raise ValueError(f"{path} must be JSON, but can't be read: {error}") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} must hold a JSON object, got {type(values).__name__}")
+    return values
+
+
+def file_checksum(path: Path, advance: Callable[[int], None] | None = None) -> str:
+    """BLAKE2b of a file, read a block at a time; `advance` is told how many bytes were."""
+    digest = hashlib.blake2b()
+    with path.open("rb") as file:
+        while block := file.read(1 << 24):
+            digest.update(block)
+            if advance is not None:
+                advance(len(block))
+    return digest.hexdigest()
 
 
 def _plain(value: Any) -> Any:

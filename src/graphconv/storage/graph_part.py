@@ -15,12 +15,20 @@ import numpy.typing as npt
 
 from graphconv.graph import Graph, IntArray
 from graphconv.storage.partition import SPLITS, PartSummary, parts_folder
+from graphconv.storage.stored_checks import (
+    check_bounds,
+    check_matrix,
+    check_numbers,
+    check_range,
+    check_shape,
+)
 from graphconv.storage.stored_graph import (
     MANIFEST,
     StoredArray,
+    complete,
     csr_of_arrays,
     read_manifest,
-    verify_graph,
+    verify_files,
 )
 
 IntBounds = npt.NDArray[np.int64]
@@ -95,22 +103,21 @@ def open_part(folder: Path, part: int, n_parts: int) -> GraphPart:
             f"{has}: graphconv partition {folder} --parts {n_parts}"
         )
     own = place / f"part-{part}"
-    digest = read_manifest(folder)["digest"]
-    if read_manifest(place)["graph_digest"] != digest:
+    digest = read_manifest(folder).get("digest")
+    if digest is None or read_manifest(place).get("graph_digest") != digest:
         raise ValueError(f"{place} must be of the graph in {folder}, but that has changed")
     manifest = read_manifest(own)
-    verify_graph(own)
-    try:
+    verify_files(own)
+    with complete(own):
         return _open(own, manifest)
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{own / MANIFEST} must be complete, but lacks {error}") from error
 
 
 def _open(folder: Path, manifest: dict[str, Any]) -> GraphPart:
-    specs = {k: StoredArray.from_json(v) for k, v in manifest["arrays"].items()}
+    specs = {k: StoredArray.from_json(k, v) for k, v in manifest["arrays"].items()}
     arrays = {name: spec.open(folder) for name, spec in specs.items()}
     summary = PartSummary(**{field.name: manifest[field.name] for field in fields(PartSummary)})
     n_own, n_local = summary.n_nodes, summary.n_nodes + summary.n_halo
+    _check(arrays, manifest, n_own, n_local)
     features: Any = arrays.get("features")
     if "features.indptr" in arrays:
         features = csr_of_arrays("features", arrays, (n_own, manifest["n_features"]))
@@ -143,3 +150,23 @@ def _open(folder: Path, manifest: dict[str, Any]) -> GraphPart:
         lent_bounds=arrays["lent_bounds"],
         summary=summary,
     )
+
+
+def _check(arrays: dict[str, Any], manifest: dict[str, Any], n_own: int, n_local: int) -> None:
+    """Refuse arrays that are not those of a part of this size."""
+    check_matrix("adjacency", arrays, (n_local, n_local), in_order=False)
+    n_features, n_parts = manifest["n_features"], manifest["n_parts"]
+    if "features.indptr" in arrays:
+        check_matrix("features", arrays, (n_own, n_features))
+    elif "features" in arrays:
+        check_shape("features", arrays["features"], (n_own, n_features))
+        check_numbers("features", arrays["features"])
+    check_shape("degree", arrays["degree"], (n_local,))
+    check_numbers("degree", arrays["degree"])
+    check_shape("labels", arrays["labels"], (n_own, *arrays["labels"].shape[1:]))
+    check_range("labels", arrays["labels"], -1, max(2, len(manifest["class_names"])))
+    check_shape("nodes", arrays["nodes"], (n_local,))
+    check_range("nodes", arrays["nodes"], 0, manifest["n_nodes_whole"])
+    check_range("lent", arrays["lent"], 0, n_own)
+    check_bounds("halo_bounds", arrays["halo_bounds"], n_parts, n_local - n_own)
+    check_bounds("lent_bounds", arrays["lent_bounds"], n_parts, len(arrays["lent"]))

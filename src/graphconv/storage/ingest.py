@@ -29,7 +29,7 @@ from graphconv.storage.ingest_edges import write_adjacency
 from graphconv.storage.ingest_ids import number_edges, read_edges, read_ids, write_ids
 from graphconv.storage.ingest_nodes import write_features, write_labels
 from graphconv.storage.memory import available_memory
-from graphconv.storage.stored_graph import FORMAT, MANIFEST, verify_graph
+from graphconv.storage.stored_graph import FORMAT, MANIFEST, verify_files
 
 FEATURE_TYPES = ("float32", "float16")
 # Memory of Python, numpy, Arrow and pandas themselves, which DuckDB's limit must leave.
@@ -296,7 +296,7 @@ def _is_in_place(output: Path, manifest: str) -> bool:
 def _is_whole(folder: Path) -> bool:
     """Whether all that stages of an earlier attempt have written is still there, unchanged."""
     try:
-        verify_graph(folder)
+        verify_files(folder)
     except (OSError, ValueError):
         return False
     return True

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphconv.io.files import file_checksum
 from graphconv.io.table_columns import OTHER_NAMES
 from graphconv.io.wording import count, shown
 from graphconv.storage.duckdb_tables import TableFiles, identifier
-from graphconv.storage.stored_graph import ArrayWriter, file_checksum
+from graphconv.storage.stored_graph import ArrayWriter
 
 if TYPE_CHECKING:
     from graphconv.storage.ingest import Work

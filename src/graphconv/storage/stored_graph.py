@@ -1,29 +1,31 @@
 """Stored graphs: a folder of arrays that are memory-mapped, so that a graph need not fit memory.
 
-`graphconv ingest` writes such a folder; `open_graph` makes a `Graph` of it without reading the
-arrays. What the graph's constructor would check has been checked when the folder was written, and
-manifest.json says so: sizes, types, options, versions, and a checksum of every file, which
-`verify_graph` compares. All arrays are plain little-endian numbers, row after row, so a process
-that needs only some rows of the graph can map only those.
+`graphconv ingest` writes such a folder; `open_graph` makes a `Graph` of it without keeping the
+arrays. It looks at them once, in a pass over the files, so that a damaged folder is refused before
+anything follows its indices. manifest.json says what there is: sizes, types, options, versions, and
+a checksum of every file, which `verify_graph` compares. All arrays are plain little-endian numbers,
+row after row, so a process that needs only some rows of the graph can map only those.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
+import math
 import mmap
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv.graph import Graph
-from graphconv.io.files import json_text, replacing_folder
+from graphconv.io.files import file_checksum, json_text, read_json, replacing_folder
+from graphconv.storage.stored_checks import KINDS, Checked, check_graph_arrays
 from graphconv.storage.stored_ids import StoredIds
 
 FORMAT = 1
@@ -31,8 +33,6 @@ MANIFEST = "manifest.json"
 Array = npt.NDArray[Any]
 _SPLIT_NAMES = ("train", "validation", "test")
 _KNOWN_SIZES = ("n_edges", "n_self_loops", "n_isolated", "is_weighted")
-# Bytes read or hashed at a time.
-BLOCK_BYTES = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,20 @@ class StoredArray:
         return {"file": self.file, "dtype": self.dtype, "shape": shape, "blake2b": self.blake2b}
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> StoredArray:
-        return cls(values["file"], values["dtype"], tuple(values["shape"]), values["blake2b"])
+    def from_json(cls, name: str, values: dict[str, Any]) -> StoredArray:
+        """What a manifest says, if it can be said of the array of that name."""
+        array = cls(
+            plain_name(values["file"]), values["dtype"], tuple(values["shape"]), values["blake2b"]
+        )
+        if array.dtype not in KINDS.get(name, ()):
+            raise ValueError(f"array {name} must not be of type {array.dtype!r}")
+        if not all(type(width) is int and width >= 0 for width in array.shape):
+            raise ValueError(f"array {name} must have a shape of whole numbers, got {array.shape}")
+        return array
 
     @property
     def n_bytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
     def open(self, folder: Path) -> Array:
         """The array, memory-mapped, read-only."""
@@ -127,14 +135,17 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         what = "has no manifest.json" if folder.is_dir() else "is not there"
         raise FileNotFoundError(f"{folder} must be a folder of graphconv ingest, but {what}")
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} must be JSON, but can't be read: {error}") from error
-    found = manifest.get("format") if isinstance(manifest, dict) else None
-    if found != FORMAT:
-        raise ValueError(f"{path} must have graph format {FORMAT}, got {found!r}")
-    return cast(dict[str, Any], manifest)
+    manifest = read_json(path)
+    if manifest.get("format") != FORMAT:
+        raise ValueError(f"{path} must have graph format {FORMAT}, got {manifest.get('format')!r}")
+    return manifest
+
+
+def plain_name(name: Any) -> str:
+    """The name of a file in the folder itself, or an error: a manifest may not lead elsewhere."""
+    if not isinstance(name, str) or name in ("", ".", "..") or Path(name).name != name:
+        raise ValueError(f"files must be named without a folder, got {name!r}")
+    return name
 
 
 def open_graph(folder: str | Path) -> Graph:
@@ -248,25 +259,59 @@ def _write_ids(path: Path, ids: Any) -> dict[str, str]:
     return {"file": path.name, "blake2b": file_checksum(path)}
 
 
-def _open(folder: Path, *, with_matrices: bool = True) -> Graph:
+def _open(folder: Path, *, with_matrices: bool = True, again: bool = False) -> Graph:
     manifest = read_manifest(folder)
+    with complete(folder):
+        return _graph_of(folder, manifest, with_matrices, again)
+
+
+@contextmanager
+def complete(folder: Path) -> Iterator[None]:
+    """Turn whatever is wrong with a stored graph into one line that names its folder."""
     try:
-        return _graph_of(folder, manifest, with_matrices)
-    except (KeyError, TypeError) as error:
+        yield
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{folder / MANIFEST} must be complete, but lacks {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{folder} must hold a graph as it was written, but: {error}") from error
 
 
-def _graph_of(folder: Path, manifest: dict[str, Any], with_matrices: bool) -> Graph:
+def _graph_of(folder: Path, manifest: dict[str, Any], with_matrices: bool, again: bool) -> Graph:
+    """The graph of a manifest; its arrays are looked at, unless they were, or `again` is asked."""
     if sys.byteorder != "little":
         raise ValueError("stored graphs are little-endian, this machine is not")
-    specs = {k: StoredArray.from_json(v) for k, v in manifest["arrays"].items()}
+    specs = {k: StoredArray.from_json(k, v) for k, v in manifest["arrays"].items()}
     arrays = {
         name: spec.open(folder)
         for name, spec in specs.items()
         if with_matrices or name.partition(".")[0] not in ("adjacency", "features", "degree")
     }
-    n_nodes = manifest["n_nodes"]
-    names = manifest["feature_names"]
+    n_nodes, names, classes = manifest["n_nodes"], manifest["feature_names"], _class_names(manifest)
+    sizes = {name: manifest[name] for name in ("n_nodes", *_KNOWN_SIZES)}
+    sizes["n_entities"] = manifest.get("n_entities", n_nodes)  # ingest writes no relations
+    for name, value in sizes.items():
+        if not isinstance(value, int) or not 0 <= value < 2**63:
+            raise ValueError(f"{name} must be a whole number, got {value!r}")
+    if not 0 <= sizes["n_entities"] <= n_nodes:
+        raise ValueError(f"n_entities must be at most {n_nodes}, got {sizes['n_entities']}")
+    files = [folder / specs[name].file for name in arrays]
+    ids: Any = arrays.get("ids")
+    if ids is None:
+        ids_path = folder / plain_name(manifest["ids_file"]["file"])
+        files.append(ids_path)
+    checked = Checked(folder, folder / MANIFEST, files)
+    is_known = checked.is_known() and not again
+    if ids is None:
+        expected = None if is_known else manifest["ids_file"]["blake2b"]
+        ids = StoredIds(ids_path, n_nodes, expected)
+    if not is_known:
+        check_graph_arrays(
+            arrays,
+            n_nodes=n_nodes,
+            n_features=None if names is None else len(names),
+            n_classes=len(classes),
+        )
+        checked.remember()
     known = {"_folder": folder, "_content_digest": manifest["digest"]}
     features: Any = arrays.get("features")
     if with_matrices:
@@ -278,27 +323,30 @@ def _graph_of(folder: Path, manifest: dict[str, Any], with_matrices: bool) -> Gr
         adjacency = sp.csr_array((n_nodes, n_nodes), dtype=np.float32)
         if names is not None:
             features = sp.csr_array((n_nodes, len(names)), dtype=np.float32)
-    ids: Any = arrays.get("ids")
-    if ids is None:
-        ids = StoredIds(folder / manifest["ids_file"]["file"], n_nodes)
     fields = {
-        "name": manifest["name"],
-        "directed": manifest["directed"],
-        # Folders of graphconv ingest hold no relations.
-        "n_entities": manifest.get("n_entities", n_nodes),
+        "name": str(manifest["name"]),
+        "directed": bool(manifest["directed"]),
+        "n_entities": sizes["n_entities"],
         "adjacency": adjacency,
         "features": features,
         "labels": arrays["labels"].astype(np.int64),
-        "class_names": tuple(manifest["class_names"]),
+        "class_names": classes,
         "node_ids": ids,
-        "feature_names": tuple(names) if features is not None else None,
+        "feature_names": tuple(map(str, names)) if features is not None else None,
         **{
             f"{name}_index": np.asarray(arrays[f"{name}_index"]) if manifest["has_split"] else None
             for name in _SPLIT_NAMES
         },
     }
-    known |= {name: manifest[name] for name in _KNOWN_SIZES}
+    known |= {name: sizes[name] for name in _KNOWN_SIZES}
     return Graph.trusted(fields, known)
+
+
+def _class_names(manifest: dict[str, Any]) -> tuple[Any, ...]:
+    names = tuple(manifest["class_names"])
+    if len(set(names)) != len(names):
+        raise ValueError("class names must be distinct")
+    return names
 
 
 def csr_of_arrays(name: str, arrays: dict[str, Array], shape: tuple[int, int]) -> sp.csr_array:
@@ -315,7 +363,7 @@ def csr_of_arrays(name: str, arrays: dict[str, Array], shape: tuple[int, int]) -
 
 
 def verify_graph(folder: str | Path, advance: Callable[[int], None] | None = None) -> int:
-    """Compare every file of a stored graph with its checksum; raise ValueError if one differs.
+    """Compare a stored graph with all that its manifest says; raise ValueError if it differs.
 
     Parameters
     ----------
@@ -328,25 +376,32 @@ def verify_graph(folder: str | Path, advance: Callable[[int], None] | None = Non
     int
         How many bytes were compared.
     """
-    folder = Path(folder)
+    folder = Path(folder).resolve()
+    n_bytes = verify_files(folder, advance)
+    graph = _open(folder, again=True)
     manifest = read_manifest(folder)
-    files = {spec["file"]: spec["blake2b"] for spec in manifest["arrays"].values()}
-    if manifest.get("ids_file"):
-        files[manifest["ids_file"]["file"]] = manifest["ids_file"]["blake2b"]
+    sizes = {name: manifest[name] for name in (*_KNOWN_SIZES, "n_labelled")}
+    for name in _KNOWN_SIZES:  # to be worked out from the arrays
+        del graph.__dict__[name]
+    found = {**{name: getattr(graph, name) for name in _KNOWN_SIZES}}
+    found["n_labelled"] = int(graph.is_labelled.sum())
+    for name, value in sizes.items():
+        if value != found[name]:
+            raise ValueError(f"{folder / MANIFEST} must say {name} {found[name]}, got {value!r}")
+    return n_bytes
+
+
+def verify_files(folder: Path, advance: Callable[[int], None] | None = None) -> int:
+    """Compare every file with its checksum; returns how many bytes they have."""
+    manifest = read_manifest(folder)
+    with complete(folder):
+        files = {plain_name(spec["file"]): spec["blake2b"] for spec in manifest["arrays"].values()}
+        if manifest.get("ids_file"):
+            name = plain_name(manifest["ids_file"]["file"])
+            files[name] = manifest["ids_file"]["blake2b"]
     for name, expected in files.items():
         if file_checksum(folder / name, advance) != expected:
             raise ValueError(
                 f"{folder / name} must have the checksum of its manifest, but its bytes changed"
             )
     return sum((folder / name).stat().st_size for name in files)
-
-
-def file_checksum(path: Path, advance: Callable[[int], None] | None = None) -> str:
-    """BLAKE2b of a file, read a block at a time."""
-    digest = hashlib.blake2b()
-    with path.open("rb") as file:
-        while block := file.read(BLOCK_BYTES):
-            digest.update(block)
-            if advance is not None:
-                advance(len(block))
-    return digest.hexdigest()

@@ -8,6 +8,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from graphconv.io.files import file_checksum
+
 Array = npt.NDArray[Any]
 
 
@@ -21,12 +23,25 @@ class StoredIds:
     dtype = np.dtype(object)
     ndim = 1
 
-    def __init__(self, path: Path, n_nodes: int) -> None:
+    def __init__(self, path: Path, n_nodes: int, expected: str | None = None) -> None:
+        """Open the file; with its checksum, look at all of it first."""
         import pyarrow as pa
 
         self.path = path
-        with pa.memory_map(str(path)) as source:
-            self._column = pa.ipc.open_file(source).read_all().column(0)
+        # Before Arrow follows what is written in it.
+        if expected is not None and file_checksum(path) != expected:
+            raise ValueError(f"{path.name} must have the checksum of its manifest")
+        try:
+            with pa.memory_map(str(path)) as source:
+                table = pa.ipc.open_file(source).read_all()
+            if expected is not None:
+                table.validate(full=True)
+            self._column = table.column(0)
+        except (pa.ArrowException, IndexError):
+            # What Arrow says of it may quote memory.
+            raise ValueError(f"{path.name} must be an Arrow file of ids, but is damaged") from None
+        if self._column.type != pa.large_string() or self._column.null_count:
+            raise ValueError(f"{path.name} must hold texts, got {self._column.type}")
         if len(self._column) != n_nodes:
             raise ValueError(f"{path} must hold {n_nodes:,} ids, got {len(self._column):,}")
 
