@@ -280,7 +280,7 @@ def test_models_of_another_format(run, model):
 
 PREDICTIONS = {
     "edges.csv --nodes bare.csv": "bare.csv has no column 'age', which the model was trained with",
-    "edges.csv": "the model was trained with the column 'age': give a node table with --nodes",
+    "edges.csv --alone": "the model was trained with the column 'age': give a node table with --nodes",
     "edges.csv --nodes text.csv": "text.csv, line 2: column 'age' must be a finite number",
 }
 

@@ -47,8 +47,8 @@ class DataRequest:
     """Where the data comes from: a data set's name, a graph file, or tables."""
 
     name: str | None = None
-    edges: Path | None = None
-    nodes: Path | None = None
+    edges: tuple[str, ...] | None = None
+    nodes: tuple[str, ...] | None = None
     table_options: dict[str, Any] = field(default_factory=dict)
     split: str | None = None
     data_dir: Path | None = None
@@ -79,8 +79,12 @@ def _load_data(request: DataRequest, screen: Screen, more: dict[str, Any]) -> Lo
     options = {**request.table_options, **more}
     if request.edges is not None or "merge_into" in more:
         if request.name is not None:
-            raise ValueError(f"give a data set or --edges, not both: got {request.name!r} as well")
-        name = "new rows" if request.edges is None else _name_of(request.edges)
+            several = " (several files: repeat --edges, or quote the pattern)"
+            raise ValueError(
+                f"give a data set or --edges, not both: got {request.name!r} as well"
+                f"{several if request.suffix else ''}"
+            )
+        name = "new rows" if request.edges is None else _name_of(request.edges[0])
         return read_tables(request.edges, request.nodes, name=name, **options)
     if request.name is None:
         beside = " (--nodes alone is no graph)" if request.nodes is not None else ""
@@ -90,7 +94,9 @@ def _load_data(request: DataRequest, screen: Screen, more: dict[str, Any]) -> Lo
         return _open_stored(path, request)
     if request.suffix in (*_COLUMN_SUFFIXES, *_MATRIX_SUFFIXES):
         if request.nodes is not None:
-            return _read_matrix_and_nodes(path, request.nodes, options)
+            if len(request.nodes) > 1:
+                raise ValueError(f"{path} takes one file of --nodes, got {len(request.nodes)}")
+            return _read_matrix_and_nodes(path, Path(request.nodes[0]), options)
         return read_graph_file(path, **options)
     if request.suffix:
         raise ValueError(f"{path} is a table: give it as --edges {path}, or as --nodes")
@@ -248,10 +254,11 @@ def align_to(graph: Graph, known: Graph) -> Graph:
     )
 
 
-def _name_of(edges: Path) -> str:
+def _name_of(edges: str) -> str:
     """A file called edges.csv says nothing; the folder it is in does."""
-    stem = edges.name.split(".")[0]
-    return (edges.resolve().parent.name or stem) if stem.lower() == "edges" else stem
+    path = Path(edges)
+    stem = path.name.split(".")[0].rstrip("*-_") or "edges"
+    return (path.resolve().parent.name or stem) if stem.lower() == "edges" else stem
 
 
 def _read_matrix_and_nodes(path: Path, nodes: Path, options: dict[str, Any]) -> LoadedGraph:

@@ -12,6 +12,7 @@ from graphconv.commands.data_source import DataRequest, align_to, load_data
 from graphconv.commands.summary import about_isolated
 from graphconv.graph import Graph
 from graphconv.io.files import check_writable
+from graphconv.io.wording import count
 from graphconv.results.predictions import (
     SPLITS,
     Predictions,
@@ -69,7 +70,9 @@ def _compare(predictions: Predictions, screen: Screen) -> dict[str, Any]:
     number = {name: position for position, name in enumerate(predictions.class_names)}
     meant = np.array([number.get(name, -1) for name in graph.class_names])[graph.labels[nodes]]
     share = float((predictions.probabilities[nodes].argmax(axis=1) == meant).mean())
-    screen.note(f"{100 * share:.1f} % right on {len(nodes):,} labelled nodes unseen in training")
+    screen.note(
+        f"{100 * share:.1f} % right on {count(len(nodes), 'labelled node')} unseen in training"
+    )
     return {"n_labelled": len(nodes), "accuracy": share}
 
 

@@ -49,7 +49,8 @@ class DataOptions:
         from graphconv.commands.data_source import DataRequest
 
         options = {} if tables is None else tables.options()
-        return DataRequest(self.data, self.edges, self.nodes, options, split, self.data_dir, labels)
+        edges, nodes = (tuple(files) if files else None for files in (self.edges, self.nodes))
+        return DataRequest(self.data, edges, nodes, options, split, self.data_dir, labels)
 
 
 @dataclass(frozen=True)

@@ -58,10 +58,17 @@ ModelFolder = Annotated[
 ]
 NodeId = Annotated[str, typer.Argument(help="Id of the node.", metavar="NODE")]
 
-Edges = Annotated[Path | None, _data("--edges", "FILE", "Edges: CSV, TSV or Parquet.")]
+Edges = Annotated[
+    list[str] | None,
+    _data(
+        "--edges",
+        "FILE",
+        "Edges: CSV, TSV or Parquet; may be repeated, or a pattern such as 'edges-*.csv'.",
+    ),
+]
 Nodes = Annotated[
-    Path | None,
-    _data("--nodes", "FILE", "Nodes with labels and features: CSV, TSV or Parquet."),
+    list[str] | None,
+    _data("--nodes", "FILE", "Nodes with labels and features, files as for --edges."),
 ]
 Labels = Annotated[
     Path | None,

@@ -5,15 +5,16 @@ Files or objects enter, a `LoadedGraph` leaves; `graph_files` reads files that h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import Duplicates, Graph, SelfLoops
+from graphconv.io.joined_tables import join_tables, matching_files
 from graphconv.io.pyg import from_pyg
 from graphconv.io.table_encoding import MissingValue, TableEncoding
 from graphconv.io.table_files import Table, read_table, table_of_frame
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
 
+# A file, a pattern such as "edges-*.csv", or several of these.
+Files: TypeAlias = str | Path | Sequence[str | Path]
+
 __all__ = ["LoadedGraph", "from_frames", "from_networkx", "from_pyg", "read_tables"]
 
 
 def read_tables(
-    edges: str | Path | None,
-    nodes: str | Path | None = None,
+    edges: Files | None,
+    nodes: Files | None = None,
     *,
     source: str = "source",
     target: str = "target",
@@ -66,9 +70,10 @@ def read_tables(
 
     Parameters
     ----------
-    edges, nodes : paths
-        Nodes that only the edges name come after those of the table, without a label. Their
-        numbers are unknown: see `missing_value`. `edges` may be None with `merge_into`.
+    edges, nodes : paths, or sequences of paths
+        A path may be a pattern such as "edges-*.csv"; files of one table must have the same
+        columns. Nodes that only the edges name come after those of the table, without a label:
+        their numbers are unknown, see `missing_value`. `edges` may be None with `merge_into`.
     source, target : str
         The columns of the edge file with the two ends of an edge.
     weight, relation : str, optional
@@ -154,23 +159,31 @@ def read_tables(
         require_label=require_label,
         encoding=encoding,
         merge_into=merge_into,
-        name=name if name is not None else Path(edges or "graph").name.split(".")[0],
+        name=name if name is not None else _listed(edges or "graph")[0].name.split(".")[0],
         delimiter=delimiter,
         file_encoding=file_encoding,
         decimal=decimal,
         thousands=thousands,
         header=header,
     )
-    text_format = options.text_format
     edge_table = (
         _no_edges(options)
         if edges is None
-        else read_table(edges, options.edge_text_columns, text_format)
+        else _read_files(edges, options.edge_text_columns, options)
     )
-    node_table = (
-        None if nodes is None else read_table(nodes, options.node_text_columns, text_format)
-    )
+    node_table = None if nodes is None else _read_files(nodes, options.node_text_columns, options)
     return build_graph(edge_table, node_table, options)
+
+
+def _listed(files: Files) -> list[Path]:
+    return [Path(files)] if isinstance(files, str | Path) else [Path(file) for file in files]
+
+
+def _read_files(files: Files, text_columns: Collection[str], options: TableOptions) -> Table:
+    paths = [path for pattern in _listed(files) for path in matching_files(pattern)]
+    if not paths:
+        raise ValueError("at least one file must be given, got none")
+    return join_tables([read_table(path, text_columns, options.text_format) for path in paths])
 
 
 def _no_edges(options: TableOptions) -> Table:

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from graphconv.commands.console import Screen
 from graphconv.io.delimited import line_of_row, read_header, unreadable_as_value_error
+from graphconv.io.joined_tables import matching_files
 from graphconv.io.sniffing import DELIMITERS, TextFormat
-from graphconv.io.table_files import PARQUET_SUFFIXES, existing_file
+from graphconv.io.table_files import PARQUET_SUFFIXES
 from graphconv.io.wording import did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _line(path: Path, delimiter: str, row: int) -> int:
 
 def find_tables(patterns: Sequence[str], database: Database) -> TableFiles:
     """The files that some patterns name; they must have the same columns."""
-    paths = [path for pattern in patterns for path in expand(pattern)]
+    paths = [path for pattern in patterns for path in matching_files(pattern)]
     kinds = {_delimiter(path) for path in paths}
     if len(kinds) > 1:
         raise ValueError(f"files of one table must be of one kind, got {', '.join(patterns)}")
@@ -137,16 +138,6 @@ def find_tables(patterns: Sequence[str], database: Database) -> TableFiles:
                 f"{', '.join(list(other)[:5])}, {paths[0].name} has {', '.join(list(columns)[:5])}"
             )
     return TableFiles(tuple(paths), columns, delimiter)
-
-
-def expand(pattern: str) -> list[Path]:
-    """The files that a name or a pattern stands for."""
-    if not glob.has_magic(pattern) or Path(pattern).is_file():
-        return [existing_file(pattern)]
-    found = sorted(glob.glob(pattern, recursive=True))
-    if not found:
-        raise FileNotFoundError(f"{pattern}: no file has such a name")
-    return [existing_file(path) for path in found]
 
 
 def _delimiter(path: Path) -> str | None:

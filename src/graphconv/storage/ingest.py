@@ -22,9 +22,10 @@ import numpy as np
 from graphconv import __version__
 from graphconv.commands.console import Screen
 from graphconv.io.files import json_text, put_in_place, remove_leftovers, replacing_file
+from graphconv.io.joined_tables import matching_files
 from graphconv.io.table_graph import TableOptions
 from graphconv.io.wording import count
-from graphconv.storage.duckdb_tables import Database, TableFiles, expand, find_tables, import_duckdb
+from graphconv.storage.duckdb_tables import Database, TableFiles, find_tables, import_duckdb
 from graphconv.storage.ingest_edges import write_adjacency
 from graphconv.storage.ingest_ids import number_edges, read_edges, read_ids, write_ids
 from graphconv.storage.ingest_nodes import write_features, write_labels
@@ -199,7 +200,7 @@ def _identity(request: IngestRequest) -> dict[str, Any]:
     files = [
         [str(path), path.stat().st_size, path.stat().st_mtime_ns]
         for pattern in (*request.edges, *request.nodes)
-        for path in expand(pattern)
+        for path in matching_files(pattern)
     ]
     values = {
         "version": __version__,
