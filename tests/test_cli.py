@@ -35,8 +35,9 @@ def test_own_tables(run, papers):
     assert done.err[1].startswith("note: labels split at random: 61 % training, 20 %")
     assert done.err[2].startswith("papers: 150 nodes, 340 edges, ")
     assert done.err[3].endswith("nodes to label")
-    assert done.err[4] == "model and predictions.csv written to runs/papers"
-    assert done.err[5].startswith("next: graphconv predict runs/papers")
+    assert done.err[4] == "note: column 'year' taken as a number"
+    assert done.err[5] == "model and predictions.csv written to runs/papers"
+    assert done.err[6].startswith("next: graphconv predict runs/papers")
     title, head, rule, *table = done.out.splitlines()
     assert title == "gcn on papers, 1 run"
     assert head.split() == ["nodes"]

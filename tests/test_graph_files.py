@@ -67,7 +67,7 @@ def test_graphml_errors_name_the_node(tmp_path):
         ValueError,
         match=r"^club\.graphml, node 'a': column 'kind' must be a finite number, got 'big': decl",
     ):
-        read_graph_file(path)
+        read_graph_file(path, roles={"kind": "number"})
     with pytest.raises(ValueError, match=r"^club\.graphml has no column 'clas'; its columns are"):
         read_graph_file(path, label="clas", ignore=["kind"])
 

@@ -230,10 +230,12 @@ def test_words_among_numbers_are_never_filled(tmp_path):
         read(tmp_path, EDGES, nodes, missing_value="mean")
     empty = "id,label,age\nann,x,\nbob,y,\n"
     with pytest.raises(ValueError, match=r"^nodes\.csv: column 'age' must hold a number to take"):
-        read(tmp_path, EDGES, empty, missing_value="mean")
-    assert read(tmp_path, EDGES, empty, missing_value="zero").graph.features.max() == 0
+        read(tmp_path, EDGES, empty, missing_value="mean", roles={"age": "number"})
+    filled = read(tmp_path, EDGES, empty, missing_value="zero", roles={"age": "number"})
+    assert filled.graph.features.max() == 0
+    words = "id,label,age\nann,x,young\nbob,y,\n"
     with pytest.raises(ValueError, match=r": declare it with --text or --categorical, or drop it"):
-        read(tmp_path, EDGES, "id,label,age\nann,x,young\nbob,y,\n", missing_value="mean")
+        read(tmp_path, EDGES, words, missing_value="mean", roles={"age": "number"})
 
 
 def test_data_frames_can_be_filled():

@@ -127,7 +127,7 @@ from graphconv.io.readers import from_frames, read_tables
         (
             EDGES,
             "id,label,title\nann,x,Deep nets\n",
-            {},
+            {"roles": "title=number"},
             "nodes.csv, line 2: column 'title' must be a finite number, got 'Deep nets': "
             "declare it with --text or --categorical, or drop it with --ignore",
         ),

@@ -84,6 +84,8 @@ class TableColumns:
     categorical: opt.Categorical = None
     text: opt.Text = None
     ignore: opt.Ignore = None
+    date: opt.Date = None
+    roles: opt.Roles = None
     split_column: opt.SplitColumn = None
     directed: opt.Directed = False
     duplicates: opt.Duplicates = None
@@ -100,7 +102,7 @@ class TableColumns:
         """The fields of a `TableOptions`."""
         options = asdict(self)
         options["split"] = options.pop("split_column")
-        for name in ("categorical", "text", "ignore"):
+        for name in ("categorical", "text", "ignore", "date", "roles"):
             options[name] = column_names(options[name])
         return options
 

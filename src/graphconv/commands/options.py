@@ -137,6 +137,23 @@ Text = Annotated[
 Ignore = Annotated[
     list[str] | None, _table("--ignore", "COLUMN", "Column to leave out; several as A,B.")
 ]
+Date = Annotated[
+    list[str] | None,
+    _table(
+        "--date",
+        "COLUMN",
+        "Column of dates, perhaps with their format: joined=%d/%m/%Y; several as A,B.",
+    ),
+]
+Roles = Annotated[
+    list[str] | None,
+    _table(
+        "--roles",
+        "COLUMN=ROLE",
+        "What a column is: number, category, text, yes-no, date, embedding, sparse or ignore; "
+        "several as A=ROLE,B=ROLE. Default: what it looks like ('graphconv inspect' tells).",
+    ),
+]
 SplitColumn = Annotated[
     str | None,
     _table(

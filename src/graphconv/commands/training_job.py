@@ -105,6 +105,8 @@ class Job:
             self.screen.remark(note)
         for line in describe(self.graph):
             self.screen.note(line)
+        for line in self.loaded.columns:
+            self.screen.remark(line)
 
     def results(self, graph: Graph, each: Any, started: float) -> dict[str, Any]:
         return {
@@ -114,6 +116,7 @@ class Job:
             "seconds": time.perf_counter() - started,
             **measure(graph, each, self.paper_accuracy),
             "notes": [note for note in self.loaded.notes if note],
+            "columns": list(self.loaded.columns),
             "output": str(self.folder),
         }
 

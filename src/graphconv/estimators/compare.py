@@ -293,7 +293,7 @@ def run_comparison(
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--output must be a folder, got the file {folder}")
     check_writable(folder)
-    for note in (*loaded.notes, about_isolated(loaded.graph)):
+    for note in (*loaded.notes, *loaded.columns, about_isolated(loaded.graph)):
         screen.remark(note)
     log_path = folder / "runs.jsonl"
     with _saying_how_to_go_on(log_path):

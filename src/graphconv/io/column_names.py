@@ -13,7 +13,7 @@ from typing import Any
 from graphconv.io.table_columns import OTHER_NAMES, TableOptions
 from graphconv.io.table_files import Table
 
-_LISTS = ("categorical", "text", "ignore")
+_LISTS = ("categorical", "text", "ignore", "date", "roles")
 # Where the ends of an edge and the id of a node stand in a file that does not name its columns.
 _PLACES = {"source": 0, "target": 1, "id": 0}
 
@@ -29,8 +29,8 @@ def settled_names(
     if nodes is not None:
         columns = [str(column) for column in nodes.frame.columns]
         for field in _LISTS:
-            settled[field] = tuple(_in_any_case(name, columns) for name in getattr(options, field))
-    declared = {name for field in _LISTS for name in settled.get(field, ())}
+            settled[field] = tuple(_entry(entry, columns) for entry in getattr(options, field))
+    declared = {name for name, _ in replace(options, **settled).declarations}
     if options.encoding is not None:
         declared.update(options.encoding.columns)
     for field in ("source", "target", "weight", "relation"):
@@ -61,6 +61,12 @@ def _settled(
         return name
     notes.append(f"{table.name}: column {others[0]!r} taken as the {field}")
     return others[0]
+
+
+def _entry(entry: str, columns: Sequence[str]) -> str:
+    """A name in a list of an option, or COLUMN=ROLE, with the column's own name."""
+    name, mark, said = entry.partition("=") if entry not in columns else (entry, "", "")
+    return f"{_in_any_case(name, columns)}{mark}{said}"
 
 
 def _in_any_case(name: str, columns: Sequence[str]) -> str:

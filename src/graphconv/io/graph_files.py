@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from xml.parsers import expat
@@ -280,7 +281,7 @@ def _read_gexf(path: Path, options: TableOptions) -> LoadedGraph:
                 f"{path.name}: every node has another label: taken as names, not as classes"
             )
     loaded = build_networkx(graph, options, weight=_weight_attribute(options), name=path.name)
-    return LoadedGraph(loaded.graph, loaded.encoding, (*notes, *loaded.notes))
+    return replace(loaded, notes=(*notes, *loaded.notes))
 
 
 def _weight_attribute(options: TableOptions) -> str | None:

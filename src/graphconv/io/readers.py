@@ -5,7 +5,7 @@ Files or objects enter, a `LoadedGraph` leaves; `graph_files` reads files that h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from graphconv.graph import Duplicates, Graph, SelfLoops
 from graphconv.io.joined_tables import join_tables, matching_files
+from graphconv.io.number_columns import MissingValue
 from graphconv.io.pyg import from_pyg
-from graphconv.io.table_encoding import MissingValue, TableEncoding
+from graphconv.io.table_encoding import TableEncoding
 from graphconv.io.table_files import Table, read_table, table_of_frame
 from graphconv.io.table_graph import LoadedGraph, TableOptions, build_graph
 from graphconv.io.wording import shown
@@ -45,6 +46,8 @@ def read_tables(
     categorical: Sequence[str] = (),
     text: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    date: Sequence[str] = (),
+    roles: Mapping[str, str] | Sequence[str] = (),
     label_separator: str | None = None,
     unlabelled_value: object = None,
     bins: int | None = None,
@@ -87,8 +90,16 @@ def read_tables(
         Its column that says train, validation or test, or nothing. None: the column called
         "split", if there is one; "": none.
     categorical, text, ignore : sequences of str
-        Columns that become one-hot and TF-IDF features, and those to leave out. All others must
-        hold numbers. No column left means a featureless graph.
+        Columns that become one-hot and TF-IDF features, and those to leave out. All others are
+        taken for what they look like, which the notes say. No column left means a featureless
+        graph.
+    date : sequence of str
+        Columns of dates, which become a year and waves of the season, the weekday and, if there
+        is a time, the hour. "joined=%d/%m/%Y" says how the dates are written.
+    roles : mapping of str to str
+        Any other role of a column: "number", "category", "text", "yes-no", "date", "embedding"
+        (lists of numbers), "sparse" (names with weights, such as "a:1 b:3") or "ignore". Also as
+        a sequence of "column=role".
     label_separator : str, optional
         Separates the classes of a node that has several. The labels are then an indicator matrix.
     unlabelled_value : str or number, optional
@@ -148,6 +159,8 @@ def read_tables(
         categorical=categorical,
         text=text,
         ignore=ignore,
+        date=date,
+        roles=roles,
         label_separator=label_separator,
         unlabelled_value=unlabelled_value,
         bins=bins,

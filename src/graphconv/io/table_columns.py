@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphconv.graph import Duplicates, Graph, SelfLoops
+from graphconv.io.number_columns import MissingValue
 from graphconv.io.sniffing import TextFormatOptions
-from graphconv.io.table_encoding import MissingValue, TableEncoding
+from graphconv.io.table_encoding import TableEncoding
 from graphconv.io.table_files import Table
 from graphconv.io.wording import did_you_mean, shown
 
@@ -21,6 +22,8 @@ OTHER_NAMES = {
     "id": ("node", "node_id", "name"),
     "label": ("class", "y", "category"),
 }
+DERIVED = ("yes-no", "date", "embedding", "sparse")
+ROLES = ("number", "category", "text", *DERIVED, "ignore")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +40,8 @@ class TableOptions:
     categorical: Sequence[str] = ()
     text: Sequence[str] = ()
     ignore: Sequence[str] = ()
+    date: Sequence[str] = ()
+    roles: Mapping[str, str] | Sequence[str] = ()
     label_separator: str | None = None
     unlabelled_value: object = None
     bins: int | None = None
@@ -76,9 +81,34 @@ class TableOptions:
             raise ValueError("bins are of a number, got a label_separator as well")
         _ = self.text_format  # refuses what no file can be like
         # text="title" for text=["title"] is an easy slip, and would be read as five columns.
-        for field in ("categorical", "text", "ignore"):
+        if isinstance(self.roles, Mapping):
+            object.__setattr__(self, "roles", [f"{c}={role}" for c, role in self.roles.items()])
+        for field in ("categorical", "text", "ignore", "date", "roles"):
             value = getattr(self, field)
             object.__setattr__(self, field, (value,) if isinstance(value, str) else tuple(value))
+        for name, _, role in (pair.rpartition("=") for pair in self.roles):
+            if not name or role not in ROLES:
+                raise ValueError(
+                    f"roles must be of {', '.join(ROLES)}, such as 'tags=sparse', "
+                    f"got {f'{name}={role}'.lstrip('=')!r}"
+                )
+
+    @property
+    def declarations(self) -> list[tuple[str, str]]:
+        """Columns that were said to have a role, and the role."""
+        said = {"category": self.categorical, "text": self.text, "ignore": self.ignore}
+        pairs = [(name, role) for role, names in said.items() for name in names]
+        pairs += [(name, "date") for name in self.date_formats]
+        for pair in self.roles:
+            name, _, role = pair.rpartition("=")
+            pairs.append((name, role))
+        return pairs
+
+    @property
+    def date_formats(self) -> dict[str, str]:
+        """Columns that were said to be dates, and their format, if it was said."""
+        pairs = (entry.partition("=") if "=%" in entry else (entry, "", "") for entry in self.date)
+        return {name: pattern for name, _, pattern in pairs}
 
     @property
     def text_format(self) -> TextFormatOptions:
@@ -102,7 +132,8 @@ class TableOptions:
         """Columns of a node file that are text whatever they look like."""
         fitted = self.encoding or TableEncoding()
         encoded = set(fitted.columns) - set(fitted.numeric)
-        declared = {*self.categorical, *self.text, *self.ignore} - set(fitted.numeric)
+        declared = {name for name, role in self.declarations if role != "number"}
+        declared -= set(fitted.numeric)
         named = {self.id, self.label, self.split or "split", "column_1"}
         return named.union(declared, encoded, OTHER_NAMES["id"], OTHER_NAMES["label"])
 

@@ -8,23 +8,31 @@ just as it did the first ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv.graph import Features
+from graphconv.io.derived_columns import DerivedColumn, with_derived
+from graphconv.io.number_columns import (
+    EMPTY,
+    UNDECLARED,
+    MissingValue,
+    filled,
+    finite_numbers,
+    fit_fill,
+    number_matrix,
+)
 from graphconv.io.table_files import as_text
-from graphconv.io.wording import MISSING_MARKS, did_you_mean, is_missing, shown
+from graphconv.io.wording import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
     from sklearn.feature_extraction.text import TfidfVectorizer
 
 At = Callable[[int], str]
-MissingValue = Literal["refuse", "mean", "zero"]
 
 # Rarer words are left out: the first layer has one row of weights for each word.
 MAX_WORDS = 20_000
@@ -71,6 +79,8 @@ class TableEncoding:
     categorical : tuple of CategoricalColumn
         A missing value, or one that was not there at `fit`, leaves its block zero.
     text : tuple of TextColumn
+    derived : tuple of DerivedColumn
+        Columns of dates, embeddings and the like, with the columns of `numeric` they become.
     relations : tuple of str
         Relations of a knowledge graph. They are no columns of the table: their one-hot features
         belong to the nodes that `readers.from_frames` makes of them.
@@ -102,6 +112,7 @@ class TableEncoding:
     fill: tuple[float, ...] = ()
     missing_value: MissingValue = "refuse"
     label_edges: tuple[float, ...] = ()
+    derived: tuple[DerivedColumn, ...] = ()
 
     @classmethod
     def fit(
@@ -111,6 +122,7 @@ class TableEncoding:
         numeric: Sequence[str] = (),
         categorical: Sequence[str] = (),
         text: Sequence[str] = (),
+        derived: Sequence[DerivedColumn] = (),
         missing_value: MissingValue = "refuse",
         where: str = "nodes",
         at: At | None = None,
@@ -121,6 +133,8 @@ class TableEncoding:
         ----------
         frame : DataFrame
         numeric, categorical, text : sequences of column names
+        derived : sequence of DerivedColumn
+            Columns that become numbers, which come after those of `numeric`.
         missing_value : {"refuse", "mean", "zero"}
             What stands for an empty cell of a numeric column.
         where : str
@@ -130,24 +144,34 @@ class TableEncoding:
             whose first line is the header.
         """
         at = at or _line_in(where)
-        for name in (*numeric, *categorical, *text):
+        for name in (*numeric, *categorical, *text, *(column.name for column in derived)):
             _check_column(frame, name, where, "")
-        fill = tuple(_fit_fill(frame[name], missing_value, at, where) for name in numeric)
+        frame = with_derived(frame, derived, at)
+        numeric = (*numeric, *(name for column in derived for name in column.numbers))
+        fill = tuple(fit_fill(frame[name], missing_value, at, where) for name in numeric)
         for name, number in zip(numeric, fill, strict=True):
-            column = frame[name] if missing_value == "refuse" else _filled(frame[name], number)
-            finite_numbers(column, at, advice=_UNDECLARED, advice_if_empty=_EMPTY)
+            column = frame[name] if missing_value == "refuse" else filled(frame[name], number)
+            finite_numbers(column, at, advice=UNDECLARED, advice_if_empty=EMPTY)
         return cls(
             numeric=tuple(numeric),
             fill=fill,
             missing_value=missing_value,
             categorical=tuple(_fit_categorical(frame[name], where) for name in categorical),
             text=tuple(_fit_text(frame[name], where) for name in text),
+            derived=tuple(derived),
         )
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that a table must have."""
-        return (*self.numeric, *(c.name for c in self.categorical), *(t.name for t in self.text))
+        made = {name for column in self.derived for name in column.numbers}
+        given = (name for name in self.numeric if name not in made)
+        return (
+            *given,
+            *(column.name for column in self.derived),
+            *(column.name for column in self.categorical),
+            *(column.name for column in self.text),
+        )
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -177,7 +201,8 @@ class TableEncoding:
         Returns
         -------
         features : array of shape (n_rows, n_features), or None
-            Dense if all columns are numeric, else sparse. None if there is no column at all.
+            Dense if all columns are numbers that are not mostly 0, else sparse. None if there is
+            no column at all.
         feature_names : tuple of str
         """
         at = at or _line_in(where)
@@ -185,12 +210,9 @@ class TableEncoding:
             _check_column(frame, name, where, ", which the model was trained with")
         if not self.columns:
             return None, ()
-        numbers = np.empty((len(frame), len(self.numeric)), dtype=np.float32)
-        for position, name in enumerate(self.numeric):
-            column = frame[name]
-            if self.missing_value != "refuse":
-                column = _filled(column, self.fill[position])
-            numbers[:, position] = finite_numbers(column, at, advice_if_empty=_EMPTY)
+        frame = with_derived(frame, self.derived, at)
+        fill = () if self.missing_value == "refuse" else self.fill
+        numbers = number_matrix(frame, self.numeric, fill, at)
         if not self.categorical and not self.text:
             return numbers, self.feature_names
         blocks = [
@@ -198,7 +220,8 @@ class TableEncoding:
             *(_one_hot(frame[column.name], column) for column in self.categorical),
             *(_tf_idf(frame[column.name], column) for column in self.text),
         ]
-        return sp.csr_array(sp.hstack(blocks, format="csr", dtype=np.float32)), self.feature_names
+        matrix = sp.csr_array(sp.hstack(blocks, format="csr", dtype=np.float32))
+        return (matrix.toarray() if _is_full(matrix) else matrix), self.feature_names
 
     def unknown_rows(self, n_rows: int) -> sp.csr_array:
         """Features of nodes that no table describes: unknown numbers, no category, no word.
@@ -233,6 +256,7 @@ class TableEncoding:
                 }
                 for column in self.text
             ],
+            "derived": [asdict(column) for column in self.derived],
             "relations": list(self.relations),
             "fill": list(self.fill),
             "missing_value": self.missing_value,
@@ -257,6 +281,7 @@ class TableEncoding:
                     )
                     for column in content["text"]
                 ),
+                derived=tuple(DerivedColumn.from_json(c) for c in content.get("derived", ())),
                 relations=_strings(content["relations"]),
                 fill=tuple(float(number) for number in content.get("fill", ())),
                 # Earlier versions kept no numbers to fill with where cells had to be filled.
@@ -281,103 +306,10 @@ class TableEncoding:
         return encoding
 
 
-_EMPTY = ": train with --missing-value mean, or zero, to fill empty cells"
-_UNDECLARED = ": declare it with --text or --categorical, or drop it with --ignore"
-
-
-def finite_numbers(
-    column: pd.Series[Any], at: At, *, advice: str = "", advice_if_empty: str = ""
-) -> npt.NDArray[np.float64]:
-    """The cells of a column as finite numbers, or a ValueError that names the first that is not.
-
-    `advice` ends the message where not one cell is a number, `advice_if_empty` where the cell is
-    empty.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from graphconv.io.table_encoding import finite_numbers
-    >>> finite_numbers(pd.Series([1, 2], name="age"), "row {}".format)
-    array([1., 2.])
-    """
-    numbers = _as_numbers(column)
-    with np.errstate(over="ignore"):
-        wrong = ~np.isfinite(numbers.astype(np.float32))
-    if not wrong.any():
-        return numbers
-    row = int(np.flatnonzero(wrong)[0])
-    words = [position for position, cell in enumerate(column.tolist()) if _is_word(cell)]
-    if np.isnan(numbers).all() and words:
-        # No number at all: the column is not dirty, it is of another kind.
-        row = words[0]
-    else:
-        advice = "" if _is_word(column.iloc[row]) else advice_if_empty
-    must = "fit float32" if np.isfinite(numbers[row]) else "be a finite number"
-    raise ValueError(
-        f"{at(row)}: column {str(column.name)!r} must {must}, got {shown(column.iloc[row])}{advice}"
-    )
-
-
-def _fit_fill(column: pd.Series[Any], missing_value: MissingValue, at: At, where: str) -> float:
-    """What stands for an unknown number of a column."""
-    numbers = _as_numbers(column)
-    known = numbers[np.isfinite(numbers)]
-    if not len(known) and n_empty_cells(column) < len(column):
-        finite_numbers(column, at, advice=_UNDECLARED)  # words only: it is refused here
-    if not len(known) and missing_value == "mean":
-        raise ValueError(
-            f"{where}: column {str(column.name)!r} must hold a number to take the mean of, got none"
-        )
-    if not len(known):
-        return 0.0
-    return neutral_number(float(known.mean()), float((known == 0).mean()), missing_value)
-
-
-def neutral_number(mean: float, share_of_zeros: float, missing_value: MissingValue) -> float:
-    """The number that says least about a node, given what a column holds.
-
-    That is the mean, which scaling brings to 0; but 0 where most nodes have it, so that the
-    features of a wide table stay sparse. Who asks for the mean, or for 0, gets that.
-    """
-    is_zero = missing_value == "zero" or (missing_value == "refuse" and share_of_zeros > 0.5)
-    return 0.0 if is_zero else mean
-
-
-def n_empty_cells(column: pd.Series[Any]) -> int:
-    """How many cells of a column hold nothing."""
-    return sum(not _is_word(cell) for cell in column.tolist())
-
-
-def _filled(column: pd.Series[Any], number: float) -> pd.Series[Any]:
-    is_empty = np.array([not _is_word(cell) for cell in column.tolist()], dtype=bool)
-    return column.astype(object).mask(is_empty, number) if is_empty.any() else column
-
-
-def _as_numbers(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
-    """The cells of a column as numbers, NaN where a cell is none."""
-    import pandas as pd
-
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.astype(object)
-    # pandas would turn dates into nanoseconds.
-    if column.dtype.kind in "mM":
-        return np.full(len(column), np.nan)
-    try:
-        numbers = pd.to_numeric(column, errors="coerce")
-        if numbers.dtype.kind in "biuf":
-            return numbers.to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError):
-        pass
-    # Lists, complex numbers and the like among the cells.
-    return np.array([_as_number(cell) for cell in column.tolist()], dtype=np.float64)
-
-
-def _as_number(cell: object) -> float:
-    return float(cell) if isinstance(cell, int | float) else np.nan
-
-
-def _is_word(cell: object) -> bool:
-    return not is_missing(cell) and str(cell).strip() not in MISSING_MARKS
+def _is_full(matrix: sp.csr_array) -> bool:
+    """Whether a wide block, such as an embedding, fills a matrix so that zeros are rare."""
+    n_rows, n_columns = matrix.shape
+    return bool(n_columns > 64 and matrix.nnz > 0.5 * n_rows * n_columns)
 
 
 def _line_in(where: str) -> At:

@@ -8,6 +8,7 @@ file with the same content give the same graph. `triples` converts knowledge gra
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,8 +20,10 @@ from graphconv.graph import Features, Graph, IntArray, adjacency_from_edges, sym
 from graphconv.io.column_names import settled_names
 from graphconv.io.graph_merge import merge_graphs
 from graphconv.io.label_bins import bin_codes, bin_edges, bin_names
+from graphconv.io.number_columns import finite_numbers, n_empty_cells
+from graphconv.io.roles import ColumnRole, lines_about, settle_roles
 from graphconv.io.table_columns import TableOptions, column_of, optional_column
-from graphconv.io.table_encoding import TableEncoding, finite_numbers, n_empty_cells
+from graphconv.io.table_encoding import TableEncoding
 from graphconv.io.table_files import Table
 from graphconv.io.table_ids import node_positions
 from graphconv.io.table_labels import read_label_numbers, read_labels, read_split
@@ -47,11 +50,14 @@ class LoadedGraph:
         they did not come as columns.
     notes : tuple of str
         Plain sentences to tell the user: what was symmetrised, dropped or filled in.
+    columns : tuple of str
+        What each column was taken for that nobody has declared, in plain words.
     """
 
     graph: Graph
     encoding: TableEncoding | None = None
     notes: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
 
 
 def build_graph(
@@ -80,7 +86,8 @@ def build_graph(
     options = settled_names(edges, nodes, options, notes)
     ids, source, target = node_positions(edges, nodes, options, notes)
     weight = _weights(edges, options)
-    encoding, features = _features(nodes, options, notes)
+    columns: list[str] = []
+    encoding, features = _features(nodes, options, notes, columns)
     n_table = 0 if nodes is None else len(nodes.frame)
     features = _with_unknown_rows(features, encoding, len(ids) - n_table)
     n_unknown = _n_unknown(ids[n_table:], options)
@@ -132,7 +139,7 @@ def build_graph(
         notes.append(merged.note)
     if not graph.adjacency.nnz:
         notes.append("no edges: the graph is empty, the model works as a multi-layer perceptron")
-    return LoadedGraph(graph, encoding, tuple(notes))
+    return LoadedGraph(graph, encoding, tuple(notes), tuple(columns))
 
 
 def _known_of_nodes(
@@ -246,7 +253,7 @@ def _adjacency(
 
 
 def _features(
-    nodes: Table | None, options: TableOptions, notes: list[str]
+    nodes: Table | None, options: TableOptions, notes: list[str], columns: list[str]
 ) -> tuple[TableEncoding, Features | None]:
     """Features of the table's nodes, and how they were made."""
     encoding = options.encoding
@@ -261,11 +268,14 @@ def _features(
         return encoding or TableEncoding(), None
     left = _feature_columns(nodes, options)
     if encoding is None:
+        roles = settle_roles(nodes, left, options)
+        columns += lines_about(roles)
         encoding = TableEncoding.fit(
             nodes.frame,
-            numeric=left,
-            categorical=options.categorical,
-            text=options.text,
+            numeric=_named("number", roles, ()),
+            categorical=_named("category", roles, options.categorical),
+            text=_named("text", roles, options.text),
+            derived=[role.derived for role in roles if role.derived is not None],
             missing_value=options.missing_value,
             where=nodes.name,
             at=nodes.at,
@@ -280,29 +290,37 @@ def _features(
     features = encoding.transform(nodes.frame, nodes.name, at=nodes.at)[0]
     is_filled = encoding.missing_value != "refuse"
     for name, number in zip(encoding.numeric, encoding.fill, strict=False) if is_filled else ():
-        n_empty = n_empty_cells(nodes.frame[name])
+        n_empty = n_empty_cells(nodes.frame[name]) if name in nodes.frame.columns else 0
         if n_empty:
             notes.append(f"{count(n_empty, 'empty cell')} of column {name!r} taken as {number:.6g}")
     return encoding, features
 
 
+def _named(role: str, roles: Sequence[ColumnRole], first: Sequence[str]) -> list[str]:
+    """The columns of a role, those that were named first, in their order."""
+    return [*first, *(r.name for r in roles if r.role == role and r.name not in first)]
+
+
 def _feature_columns(nodes: Table, options: TableOptions) -> list[str]:
-    """The columns that have no role of their own."""
-    roles = [options.id, *options.ignore]
-    if options.encoding is None:
-        for option in ("categorical", "text", "ignore"):
-            for name in getattr(options, option):
-                column_of(nodes, name, option)
-        roles += [*options.categorical, *options.text]
+    """The columns that describe the nodes: neither ids, labels nor splits."""
+    uses = [options.id]
     if options.require_label or options.label in nodes.frame.columns:
-        roles.append(str(column_of(nodes, options.label, "label").name))
+        uses.append(str(column_of(nodes, options.label, "label").name))
     split = optional_column(nodes, options.split, "split")
     if split is not None:
-        roles.append(str(split.name))
-    name, times = Counter(roles).most_common(1)[0]
+        uses.append(str(split.name))
+    n_others = len(uses)
+    if options.encoding is None:
+        for name, role in options.declarations:
+            column_of(nodes, name, "categorical" if role == "category" else role)
+            uses.append(name)
+    else:
+        uses += options.ignore
+    name, times = Counter(uses).most_common(1)[0]
     if times > 1:
         raise ValueError(f"{nodes.name}: column {name!r} must have one use, got {times}")
-    return [str(column) for column in nodes.frame.columns if column not in roles]
+    others = {*uses[:n_others], *(options.ignore if options.encoding is not None else ())}
+    return [str(column) for column in nodes.frame.columns if column not in others]
 
 
 def _n_unknown(ids: npt.NDArray[Any], options: TableOptions) -> int:

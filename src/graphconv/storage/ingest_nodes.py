@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphconv.graph import IntArray
+from graphconv.io.number_columns import neutral_number
 from graphconv.io.table_columns import OTHER_NAMES
-from graphconv.io.table_encoding import CategoricalColumn, TableEncoding, neutral_number
+from graphconv.io.table_encoding import CategoricalColumn, TableEncoding
 from graphconv.io.table_files import Table
 from graphconv.io.table_labels import SPLIT_MARKS, read_labels
 from graphconv.io.wording import count, shown
