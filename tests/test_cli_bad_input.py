@@ -66,7 +66,7 @@ REQUESTS = {
     f"{TRAIN} --text title": "nodes.csv has no column 'title'",
     f"{TRAIN} --split-column part": "nodes.csv has no column 'part'",
     f"{TRAIN} --ignore age --categorical age": "column 'age' must have one use, got 2",
-    f"{TRAIN} --duplicates twice": "duplicates must be 'sum' or 'collapse', got 'twice'",
+    f"{TRAIN} --duplicates twice": "--duplicates must be 'sum' or 'collapse', got 'twice'",
     f"{TRAIN} --split public": "--split public needs data with a split of its own",
     f"{TRAIN} --split random": "random_split needs 20 labelled nodes",
     f"{TRAIN} --split thirds": "--split must be public, random",
@@ -280,7 +280,7 @@ def test_models_of_another_format(run, model):
 
 PREDICTIONS = {
     "edges.csv --nodes bare.csv": "bare.csv has no column 'age', which the model was trained with",
-    "edges.csv --alone": "the model was trained with the column 'age': give a node table with --nodes",
+    "edges.csv --alone": "was trained with the column 'age': give a node table with --nodes",
     "edges.csv --nodes text.csv": "text.csv, line 2: column 'age' must be a finite number",
 }
 

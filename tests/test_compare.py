@@ -141,7 +141,7 @@ def test_several_labels_a_node_leave_the_gcn():
     found = compare(several, ["gcn", "sgc"], n_splits=1)
     assert [one.method for one in found.results] == ["gcn"]
     assert "one label a node" in found.failed["sgc"]
-    assert found.caution == "one split tells nothing about chance: take more with --splits"
+    assert found.caution == "one split tells nothing about chance: take more with n_splits"
 
 
 def test_finished_runs_are_not_run_again(tmp_path, monkeypatch):

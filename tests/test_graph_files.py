@@ -95,7 +95,7 @@ def test_adjacency_matrices(tmp_path):
         loaded = read_graph_file(path)
         assert loaded.graph.adjacency.toarray().tolist() == [[1, 2, 0], [2, 0, 0], [0, 0, 0]]
         assert loaded.notes == (
-            "1 directed edge was made undirected (--directed keeps directions)",
+            "1 directed edge was made undirected (directed=True keeps directions)",
         )
         assert loaded.encoding is None
         directed = read_graph_file(path, directed=True, self_loops="drop")

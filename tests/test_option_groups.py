@@ -8,6 +8,7 @@ from pathlib import Path
 
 import typer
 
+import graphconv
 from graphconv.commands.cli import app
 from graphconv.commands.option_groups import (
     ScreenOptions,
@@ -55,16 +56,40 @@ def test_table_options_have_the_defaults_of_the_readers():
     assert TableOptions(**TableColumns().options()) == TableOptions()
 
 
+def library_texts():
+    """Each text that code outside `commands` may show, with the file it is in."""
+    package = Path(graphconv.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        if path.relative_to(package).parts[0] == "commands":
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+        docstrings = {
+            ast.get_docstring(node, clean=False)
+            for node in ast.walk(tree)
+            if isinstance(node, documented)
+        }
+        for node in ast.walk(tree):
+            value = getattr(node, "value", None)
+            if isinstance(value, str) and value not in docstrings:
+                yield path, value
+
+
+def test_the_library_does_not_speak_of_options():
+    own_options = {"download.py": "of pip", "compare.py": "moves to commands"}
+    spoken = [text for path, text in library_texts() if path.name not in own_options]
+    assert [text for text in spoken if re.search(r"(?<![\w-])--[a-z]", text)] == []
+
+
 def test_messages_name_options_that_there_are():
     """Every parameter that a message of the library names is an option of some command."""
     commands = typer.main.get_command(app).commands.values()
     options = {flag for command in commands for one in command.params for flag in one.opts}
     named = set()
-    for path in (Path(__file__).parent.parent / "src" / "graphconv").rglob("*.py"):
+    for path in Path(graphconv.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "naming":
-                template = ast.unparse(node.args[0])
-                named |= set(re.findall(r"{([a-z_]+)[:}]", template))
-    named.discard("name")  # of a setting, of which the test above knows
-    assert {"dropout", "preset"} <= named
+                for text in ast.walk(node.args[0]):
+                    named |= set(re.findall(r"{([a-z_]+)[:}]", str(getattr(text, "value", ""))))
+    assert {"dropout", "preset", "missing_value", "directed"} <= named
     assert {spell_option(name) for name in named} - options == set()

@@ -33,7 +33,9 @@ def test_edges_and_nodes_by_hand(tmp_path):
     assert graph.train_index.tolist() == [0, 2]
     assert graph.name == "edges"
     assert loaded.encoding.numeric == ("age",)
-    assert loaded.notes == ("2 directed edges were made undirected (--directed keeps directions)",)
+    assert loaded.notes == (
+        "2 directed edges were made undirected (directed=True keeps directions)",
+    )
 
 
 def test_edges_alone_are_featureless_and_in_reading_order(tmp_path):
@@ -78,7 +80,7 @@ def test_nodes_only_in_edges_and_only_in_the_table(tmp_path):
     assert loaded.notes == (
         "1 node only in edges.csv: no label, features unknown "
         "(numbers taken as the mean of their column)",
-        "1 directed edge was made undirected (--directed keeps directions)",
+        "1 directed edge was made undirected (directed=True keeps directions)",
     )
 
 
@@ -176,13 +178,13 @@ def test_split_column(tmp_path):
     assert (
         "1 node marked in column 'split' without a label: to be predicted, in no split"
     ) in loaded.notes
-    as_feature = read(tmp_path, "source,target\na,b\n", nodes, split="", ignore=["split"])
+    as_feature = read(tmp_path, "source,target\na,b\n", nodes, split_column="", ignore=["split"])
     assert as_feature.graph.train_index.tolist() == [0, 1, 2, 4]
 
 
 def test_split_column_without_train_marks(tmp_path):
     nodes = "id,label,part\na,x,\nb,y,validation\nc,x,\n"
-    loaded = read(tmp_path, "source,target\na,b\n", nodes, split="part")
+    loaded = read(tmp_path, "source,target\na,b\n", nodes, split_column="part")
     assert loaded.graph.train_index.tolist() == [0, 2]
     assert "no node is marked train: all labelled nodes without a mark are for training" in (
         loaded.notes
@@ -234,7 +236,7 @@ def test_words_among_numbers_are_never_filled(tmp_path):
     filled = read(tmp_path, EDGES, empty, missing_value="zero", roles={"age": "number"})
     assert filled.graph.features.max() == 0
     words = "id,label,age\nann,x,young\nbob,y,\n"
-    with pytest.raises(ValueError, match=r": declare it with --text or --categorical, or drop it"):
+    with pytest.raises(ValueError, match=r": declare it with text or categorical, or drop it"):
         read(tmp_path, EDGES, words, missing_value="mean", roles={"age": "number"})
 
 

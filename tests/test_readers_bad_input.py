@@ -20,35 +20,35 @@ from graphconv.io.readers import from_frames, read_tables
             None,
             {},
             "edges.csv has no column 'source'; its columns are 'from', 'head', 'to' "
-            "(did you mean 'from'?): choose one with --source",
+            "(did you mean 'from'?): choose one with source",
         ),
         (
             "Source,targets\na,b\n",
             None,
             {"source": "Source"},
             "edges.csv has no column 'target'; its columns are 'Source', 'targets' "
-            "(did you mean 'targets'?): choose one with --target",
+            "(did you mean 'targets'?): choose one with target",
         ),
         (
             EDGES,
             None,
             {"weight": "w"},
             "edges.csv has no column 'w'; its columns are 'source', 'target': "
-            "choose one with --weight",
+            "choose one with weight",
         ),
         (
             EDGES,
             "id,lable\nann,x\n",
             {},
             "nodes.csv has no column 'label'; its columns are 'id', 'lable' "
-            "(did you mean 'lable'?): choose one with --label",
+            "(did you mean 'lable'?): choose one with label",
         ),
         (
             EDGES,
             NODES,
             {"text": ["ages"]},
             "nodes.csv has no column 'ages'; its columns are 'id', 'label', 'age' "
-            "(did you mean 'age'?): choose one with --text",
+            "(did you mean 'age'?): choose one with text",
         ),
         (
             EDGES,
@@ -129,7 +129,7 @@ from graphconv.io.readers import from_frames, read_tables
             "id,label,title\nann,x,Deep nets\n",
             {"roles": "title=number"},
             "nodes.csv, line 2: column 'title' must be a finite number, got 'Deep nets': "
-            "declare it with --text or --categorical, or drop it with --ignore",
+            "declare it with text or categorical, or drop it with ignore",
         ),
         (
             EDGES,
@@ -156,7 +156,7 @@ from graphconv.io.readers import from_frames, read_tables
             "id,label,age\nann,x,1\nbob,y,\n",
             {},
             "nodes.csv, line 3: column 'age' must be a finite number, got an empty cell: "
-            "train with --missing-value mean, or zero, to fill empty cells",
+            "train with missing_value='mean', or 'zero', to fill empty cells",
         ),
         (
             EDGES,

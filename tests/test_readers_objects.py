@@ -69,7 +69,7 @@ def test_directed_networkx_and_parallel_edges():
     loaded = from_networkx(graph, directed=True, duplicates="sum")
     assert dense(loaded.graph) == [[0, 2, 0], [0, 0, 1], [0, 0, 0]]
     assert loaded.graph.node_ids.dtype == np.int64
-    assert "2 directed edges were made undirected (--directed keeps directions)" in (
+    assert "2 directed edges were made undirected (directed=True keeps directions)" in (
         from_networkx(graph).notes
     )
 

@@ -101,7 +101,7 @@ def test_no_rows_keep_the_width():
     assert encoding.transform(PAPERS[:0])[0].shape == (0, 7)
 
 
-FILL = ": train with --missing-value mean, or zero, to fill empty cells"
+FILL = ": train with missing_value='mean', or 'zero', to fill empty cells"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_column_of_words_comes_with_advice():
     message = (
         r"^nodes\.csv, line 3: column 'title' must be a finite number, got "
         r"'Deep learning on graphs and other odd\.\.\.': "
-        r"declare it with --text or --categorical, or drop it with --ignore$"
+        r"declare it with text or categorical, or drop it with ignore$"
     )
     with pytest.raises(ValueError, match=message):
         fit(frame, numeric=["title"])

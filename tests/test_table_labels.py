@@ -17,7 +17,7 @@ NUMBERED = "source,target\nn0,n1\n"
 SENTIMENT = "id,label\na,-1\nb,0\nc,1\nd,\n"
 TOLD = (
     "1 label -1 of nodes.csv taken as a class "
-    "(--unlabelled-value -1 leaves such nodes to be predicted)"
+    "(unlabelled_value=-1 leaves such nodes to be predicted)"
 )
 
 
@@ -76,7 +76,7 @@ def test_a_quantity_is_refused(tmp_path):
     assert one_line(error) == (
         "nodes.csv: column 'income' must hold classes, but looks like a number to predict, or an "
         f"id: 131 different values in 131 rows, such as {examples} "
-        "(--bins 5 makes five classes of it, --label takes another column)"
+        "(bins=5 makes five classes of it, label takes another column)"
     )
 
 

@@ -142,7 +142,7 @@ def check_options_are_used(request: DataRequest) -> None:
         allowed = _MATRIX_OPTIONS
     for name in given:
         if name not in allowed:
-            option = "split-column" if name == "split" else name.replace("_", "-")
+            option = name.replace("_", "-")
             raise ValueError(
                 f"--{option} is for tables (--edges, --nodes), got {request.name!r} instead"
             )

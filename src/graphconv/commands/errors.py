@@ -47,7 +47,7 @@ def _usage_error(error: typer.exceptions.TyperException) -> int:
 
 def _os_error(error: OSError) -> str:
     if error.errno is None:
-        return str(error)
+        return as_options(error.args[0]) if error.args else type(error).__name__
     reason = error.strerror or "can't be used"
     if error.errno == errno.ENOSPC:
         reason = "the disk is full"

@@ -101,7 +101,6 @@ class TableColumns:
     def options(self) -> dict[str, Any]:
         """The fields of a `TableOptions`."""
         options = asdict(self)
-        options["split"] = options.pop("split_column")
         for name in ("categorical", "text", "ignore", "date", "roles"):
             options[name] = column_names(options[name])
         return options

@@ -11,7 +11,6 @@ OPTION_OF = {
     "n_splits": "--splits",
     "n_workers": "--workers",
     "random_state": "--seed",
-    "split": "--split-column",
 }
 
 

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from graphconv import kernels
 from graphconv.engine.replicas import TEAM_SIZE
 from graphconv.graph import Graph, IntArray
+from graphconv.io.wording import naming
 from graphconv.models.settings import Settings
 from graphconv.storage.memory import available_memory, in_units, resident_memory
 
@@ -175,8 +176,9 @@ def settle_batches(
         return settings, f"about {said}"
     if not auto:
         raise ValueError(
-            f"training must fit the memory, but about {said}: use --batch-size and --fanout, "
-            "or leave --no-auto away"
+            naming(
+                "training must fit the memory, but about {}: use {batch_size} and {fanout}", said
+            )
         )
     values = settings.to_json()
     values["batch_size"] = AUTO_BATCH_SIZE
@@ -184,9 +186,9 @@ def settle_batches(
         values["fanout"] = AUTO_FANOUT
     changed = Settings.from_json(values)
     shown = "all" if changed.fanout == "all" else ",".join(map(str, changed.fanout))
-    return changed, (
-        f"the full batch would need about {said}: training in mini-batches instead "
-        f"(--batch-size {changed.batch_size} --fanout {shown})"
+    chosen = f"({{batch_size:{changed.batch_size}}} {{fanout:{shown}}})"
+    return changed, naming(
+        f"the full batch would need about {{}}: training in mini-batches instead {chosen}", said
     )
 
 

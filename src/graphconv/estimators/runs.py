@@ -184,8 +184,8 @@ def _lock(descriptor: int, path: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise ValueError(
-            f"{path.parent} must be used by one graphconv command at a time, "
-            "but another is running: wait for it, or give another --output"
+            f"{path.parent} must be used by one run of graphconv at a time, "
+            "but another is running: wait for it, or name another folder"
         ) from None
     except OSError:  # a file system without locks
         return

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy.special import stdtrit
 
 from graphconv.estimators.statistics import seconds_text
-from graphconv.io.wording import signed
+from graphconv.io.wording import naming, signed
 
 FloatArray = npt.NDArray[np.float64]
 # Points of accuracy that nobody would give away for simplicity, whether the lead is proven or not.
@@ -128,7 +128,7 @@ class Comparison:
     def caution(self) -> str:
         """What to bear in mind; empty where there is nothing."""
         if self.n_splits == 1:
-            return "one split tells nothing about chance: take more with --splits"
+            return naming("one split tells nothing about chance: take more with {n_splits}")
         if self.n_test < FEW_TEST_NODES:
             return (
                 f"a split tests {self.n_test} nodes only, so intervals are wide: "

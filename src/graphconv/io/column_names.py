@@ -36,8 +36,9 @@ def settled_names(
     for field in ("source", "target", "weight", "relation"):
         settled[field] = _settled(edges, field, getattr(options, field), (), notes)
     if nodes is not None:
-        for field in ("id", "label", "split"):
+        for field in ("id", "label"):
             settled[field] = _settled(nodes, field, getattr(options, field), declared, notes)
+        settled["split_column"] = _settled(nodes, "split", options.split_column, declared, notes)
     return replace(options, **settled)
 
 

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from graphconv.io.wording import naming
+
 # All that the folder of a training may hold; one with anything else in it is not replaced.
 REPORT_FILE = "report.html"
 RESULT_FILES = (
@@ -129,7 +131,8 @@ def check_writable(output: Path) -> None:
     place = Path(os.path.realpath(output))
     if place.is_mount() or place == Path.cwd():
         kind = "a mount point" if place.is_mount() else "the current folder"
-        raise ValueError(f"--output must not be {kind} itself ({output}): name a folder in it")
+        message = "{output} must not be {} itself ({}): name a folder in it"
+        raise ValueError(naming(message, kind, output))
     folder = place.parent
     while not folder.exists():
         folder = folder.parent
@@ -142,7 +145,7 @@ def check_writable(output: Path) -> None:
     except OSError as error:
         reason = error.strerror or error
         raise OSError(
-            f"--output must be where files can be written, got {output}: {reason}"
+            naming("{output} must be where files can be written, got {}: {}", output, reason)
         ) from None
 
 

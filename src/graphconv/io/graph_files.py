@@ -27,7 +27,7 @@ from graphconv.io.matrix_market import read_matrix_market
 from graphconv.io.readers import build_networkx
 from graphconv.io.table_files import existing_file
 from graphconv.io.table_graph import LoadedGraph, TableOptions
-from graphconv.io.wording import count
+from graphconv.io.wording import count, made_undirected, naming
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -242,11 +242,8 @@ def _adjacency_graph(path: Path, adjacency: sp.csr_array, options: TableOptions)
             both = symmetrise(graph.adjacency)
             n_changed = int((both != graph.adjacency).nnz)
             if n_changed:
-                verb = "was" if n_changed == 1 else "were"
-                notes.append(
-                    f"{count(n_changed, 'directed edge')} {verb} made undirected "
-                    "(--directed keeps directions)"
-                )
+                said = made_undirected(n_changed)
+                notes.append(naming("{} ({directed:True} keeps directions)", said))
             graph = Graph(both, name=graph.name)
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from graphconv.graph import Features
 from graphconv.io.delimited import SPARSE_BELOW, WIDE
-from graphconv.io.wording import MISSING_MARKS, is_missing, shown
+from graphconv.io.wording import MISSING_MARKS, is_missing, naming, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 At = Callable[[int], str]
 MissingValue = Literal["refuse", "mean", "zero"]
 
-EMPTY = ": train with --missing-value mean, or zero, to fill empty cells"
-UNDECLARED = ": declare it with --text or --categorical, or drop it with --ignore"
+EMPTY = naming(": train with {missing_value:'mean'}, or 'zero', to fill empty cells")
+UNDECLARED = naming(": declare it with {text} or {categorical}, or drop it with {ignore}")
 
 
 def finite_numbers(
@@ -52,7 +52,10 @@ def finite_numbers(
         advice = "" if _is_word(column.iloc[row]) else advice_if_empty
     must = "fit float32" if np.isfinite(numbers[row]) else "be a finite number"
     raise ValueError(
-        f"{at(row)}: column {str(column.name)!r} must {must}, got {shown(column.iloc[row])}{advice}"
+        naming(
+            "{}: column {!r} must {}, got {}{}",
+            *(at(row), str(column.name), must, shown(column.iloc[row]), advice),
+        )
     )
 
 

@@ -42,7 +42,7 @@ def read_tables(
     relation: str | None = None,
     id: str = "id",
     label: str = "label",
-    split: str | None = None,
+    split_column: str | None = None,
     categorical: Sequence[str] = (),
     text: Sequence[str] = (),
     ignore: Sequence[str] = (),
@@ -86,7 +86,7 @@ def read_tables(
     id, label : str
         The columns of the node file with the ids and the classes. A class that is missing is one
         to predict: an empty cell, or NA, NaN, null and the like.
-    split : str, optional
+    split_column : str, optional
         Its column that says train, validation or test, or nothing. None: the column called
         "split", if there is one; "": none.
     categorical, text, ignore : sequences of str
@@ -146,7 +146,7 @@ def read_tables(
     >>> loaded.graph
     Graph('edges': 3 nodes, 2 edges, 1 features, 2 classes, 2 labelled)
     >>> loaded.notes
-    ('2 directed edges were made undirected (--directed keeps directions)',)
+    ('2 directed edges were made undirected (directed=True keeps directions)',)
     """
     options = TableOptions(
         source=source,
@@ -155,7 +155,7 @@ def read_tables(
         relation=relation,
         id=id,
         label=label,
-        split=split,
+        split_column=split_column,
         categorical=categorical,
         text=text,
         ignore=ignore,
@@ -261,7 +261,7 @@ def from_networkx(
     weight : str, optional
         The edge attribute with the weight; an edge without it weighs 1.
     **options
-        Those of `read_tables` that are not about columns of edges: `split`, `categorical`,
+        Those of `read_tables` that are not about columns of edges: `split_column`, `categorical`,
         `text`, `label_separator`, `directed`, `duplicates`, `self_loops`, `encoding`, `name`.
 
     Returns
@@ -277,7 +277,7 @@ def from_networkx(
     """
     settings = TableOptions(label=label, **{"require_label": label != "label", **options})
     names = [features] if isinstance(features, str) else list(features or ())
-    split = settings.split if settings.split is not None else "split"
+    split = settings.split_column if settings.split_column is not None else "split"
     wanted = {label, split, *names, *settings.categorical, *settings.text}
     if settings.encoding is not None:
         wanted.update(settings.encoding.columns)

@@ -11,7 +11,7 @@ from graphconv.io.number_columns import MissingValue
 from graphconv.io.sniffing import TextFormatOptions
 from graphconv.io.table_encoding import TableEncoding
 from graphconv.io.table_files import Table
-from graphconv.io.wording import did_you_mean, shown
+from graphconv.io.wording import Message, did_you_mean, naming, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +36,7 @@ class TableOptions:
     relation: str | None = None
     id: str = "id"
     label: str = "label"
-    split: str | None = None
+    split_column: str | None = None
     categorical: Sequence[str] = ()
     text: Sequence[str] = ()
     ignore: Sequence[str] = ()
@@ -62,23 +62,24 @@ class TableOptions:
 
     def __post_init__(self) -> None:
         if self.duplicates not in (None, "sum", "collapse"):
-            raise ValueError(f"duplicates must be 'sum' or 'collapse', got {self.duplicates!r}")
+            message = "{duplicates} must be 'sum' or 'collapse', got {!r}"
+            raise ValueError(naming(message, self.duplicates))
         if self.self_loops not in ("keep", "drop"):
-            raise ValueError(f"self_loops must be 'keep' or 'drop', got {self.self_loops!r}")
+            message = "{self_loops} must be 'keep' or 'drop', got {!r}"
+            raise ValueError(naming(message, self.self_loops))
         if self.missing_value not in ("refuse", "mean", "zero"):
-            raise ValueError(
-                f"missing_value must be 'refuse', 'mean' or 'zero', got {self.missing_value!r}"
-            )
+            message = "{missing_value} must be 'refuse', 'mean' or 'zero', got {!r}"
+            raise ValueError(naming(message, self.missing_value))
         if self.merge_into is not None and self.encoding is None:
             raise ValueError(
                 "merge_into needs the encoding that the graph's features were made with"
             )
         if self.label_separator == "":
-            raise ValueError("label_separator must not be empty")
+            raise ValueError(naming("{label_separator} must not be empty"))
         if self.bins is not None and self.bins < 2:
-            raise ValueError(f"bins must be at least 2, got {self.bins}")
+            raise ValueError(naming("{bins} must be at least 2, got {}", self.bins))
         if self.bins is not None and self.label_separator is not None:
-            raise ValueError("bins are of a number, got a label_separator as well")
+            raise ValueError(naming("{bins} are of a number, got {label_separator} as well"))
         _ = self.text_format  # refuses what no file can be like
         # text="title" for text=["title"] is an easy slip, and would be read as five columns.
         if isinstance(self.roles, Mapping):
@@ -134,27 +135,33 @@ class TableOptions:
         encoded = set(fitted.columns) - set(fitted.numeric)
         declared = {name for name, role in self.declarations if role != "number"}
         declared -= set(fitted.numeric)
-        named = {self.id, self.label, self.split or "split", "column_1"}
+        named = {self.id, self.label, self.split_column or "split", "column_1"}
         return named.union(declared, encoded, OTHER_NAMES["id"], OTHER_NAMES["label"])
 
 
-def column_of(table: Table, name: str, option: str) -> pd.Series[Any]:
-    """The column of a table that an option names, or an error that says what there is."""
+def column_of(table: Table, name: str, parameter: str) -> pd.Series[Any]:
+    """The column of a table that a parameter names, or an error that says what there is."""
     columns = [str(column) for column in table.frame.columns]
     if name in columns:
         return table.frame[name]
+    raise ValueError(no_such_column(table.name, name, columns, parameter))
+
+
+def no_such_column(table: str, name: str, columns: Sequence[str], parameter: str) -> Message:
+    """What to say of a column that a table lacks: which there are, and which may be meant."""
     known = [column for column in columns if column.lower() in OTHER_NAMES.get(name, ())]
     hint = did_you_mean(name, columns) or (f" (did you mean {known[0]!r}?)" if known else "")
     named = [column for column in columns if not column.startswith("\0")]  # not our own
     listed = ", ".join(shown(column) for column in named[:8]) + ", ..." * (len(named) > 8)
     there = f"its columns are {listed}" if named else "it has no columns"
-    raise ValueError(
-        f"{table.name} has no column {name!r}; {there}{hint}: choose one with --{option}"
-    )
+    template = f"{{}} has no column {{!r}}; {{}}{{}}: choose one with {{{parameter}}}"
+    return naming(template, table, name, there, hint)
 
 
-def optional_column(table: Table, name: str | None, default: str) -> pd.Series[Any] | None:
+def optional_column(
+    table: Table, name: str | None, default: str, parameter: str = ""
+) -> pd.Series[Any] | None:
     """A column by its name; by its usual name, if it is there, where none is given."""
     if name is None:
         return table.frame[default] if default in table.frame.columns else None
-    return column_of(table, name, default) if name else None
+    return column_of(table, name, parameter or default) if name else None

@@ -33,7 +33,7 @@ from graphconv.io.triples import (
     with_relation_features,
     with_relation_ids,
 )
-from graphconv.io.wording import count, shown
+from graphconv.io.wording import count, made_undirected, naming, shown
 
 __all__ = ["LoadedGraph", "TableOptions", "build_graph"]
 
@@ -164,7 +164,7 @@ def _known_of_nodes(
         labels[: len(numbers)] = bin_codes(numbers, encoding.label_edges)
         class_names = bin_names(encoding.label_edges)
     known: dict[str, Any] = {"labels": labels, "class_names": class_names}
-    split = optional_column(nodes, options.split, "split")
+    split = optional_column(nodes, options.split_column, "split", "split_column")
     if split is not None:
         is_labelled = (labels if labels.ndim == 1 else labels.max(axis=1)) >= 0
         known |= read_split(nodes, split, is_labelled, strict=options.require_label, notes=notes)
@@ -244,11 +244,8 @@ def _adjacency(
     adjacency = symmetrise(listed)
     n_changed = int((adjacency != listed).nnz)
     if n_changed and not is_undirected:
-        verb = "was" if n_changed == 1 else "were"
-        notes.append(
-            f"{count(n_changed, 'directed edge')} {verb} made undirected "
-            "(--directed keeps directions)"
-        )
+        said = made_undirected(n_changed)
+        notes.append(naming("{} ({directed:True} keeps directions)", said))
     return adjacency
 
 
@@ -262,8 +259,10 @@ def _features(
     if nodes is None:
         if encoding is not None and encoding.columns:
             raise ValueError(
-                f"the model was trained with the column {encoding.columns[0]!r}: "
-                "give a node table with --nodes"
+                naming(
+                    "the model was trained with the column {!r}: give a node table with {nodes}",
+                    encoding.columns[0],
+                )
             )
         return encoding or TableEncoding(), None
     left = _feature_columns(nodes, options)
@@ -306,7 +305,7 @@ def _feature_columns(nodes: Table, options: TableOptions) -> list[str]:
     uses = [options.id]
     if options.require_label or options.label in nodes.frame.columns:
         uses.append(str(column_of(nodes, options.label, "label").name))
-    split = optional_column(nodes, options.split, "split")
+    split = optional_column(nodes, options.split_column, "split", "split_column")
     if split is not None:
         uses.append(str(split.name))
     n_others = len(uses)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from graphconv.graph import IntArray, encode_labels
 from graphconv.io.table_columns import TableOptions
 from graphconv.io.table_files import Table, as_text
-from graphconv.io.wording import MISSING_MARKS, count, shown
+from graphconv.io.wording import MISSING_MARKS, count, naming, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,8 +112,11 @@ def _label_values(
     ]
     if "-1" in number.keys() - missing:
         notes.append(
-            f"{count(number['-1'], 'label')} -1 of {nodes.name} taken as a class "
-            "(--unlabelled-value -1 leaves such nodes to be predicted)"
+            naming(
+                "{} -1 of {} taken as a class "
+                "({unlabelled_value:-1} leaves such nodes to be predicted)",
+                *(count(number["-1"], "label"), nodes.name),
+            )
         )
     cells = [
         None if written in missing else cell
@@ -146,11 +149,14 @@ def _check_are_classes(
         return
     examples = ", ".join(shown(value, 20) for value in list(number)[:3])
     kind = "a number to predict, or an id" if is_amount else "a name or an id"
-    way_out = "--bins 5 makes five classes of it, " if is_amount else ""
+    way_out = naming("{bins:5} makes five classes of it, " if is_amount else "")
     raise ValueError(
-        f"{nodes.name}: column {str(column.name)!r} must hold classes, but looks like {kind}: "
-        f"{n_labels:,} different values in {count(n_known, 'row')}, such as {examples} "
-        f"({way_out}--label takes another column)"
+        naming(
+            "{}: column {!r} must hold classes, but looks like {}: {:,} different values in {}, "
+            "such as {} ({}{label} takes another column)",
+            *(nodes.name, str(column.name), kind, n_labels),
+            *(count(n_known, "row"), examples, way_out),
+        )
     )
 
 

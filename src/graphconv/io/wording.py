@@ -28,7 +28,7 @@ class Message(str):
 def naming(template: str, *values: object) -> Message:
     """A message from a template: `{}` and `{0!r}` are values, `{name}` is a parameter.
 
-    `{name:value}` is a parameter with the value to give it.
+    `{name:value}` is a parameter with the value to give it. Values may be messages themselves.
 
     Examples
     --------
@@ -51,7 +51,10 @@ def naming(template: str, *values: object) -> Message:
             continue
         value: Any = values[int(field) if field else n_unnumbered]
         n_unnumbered += not field
-        parts.append(format(formatter.convert_field(value, conversion), specification or ""))
+        if isinstance(value, Message):
+            parts += value._parts
+        else:
+            parts.append(format(formatter.convert_field(value, conversion), specification or ""))
     message = Message(
         "".join(part if isinstance(part, str) else "=".join(filter(None, part)) for part in parts)
     )
@@ -87,6 +90,11 @@ def shown(value: object, width: int = 40) -> str:
 def count(number: int, noun: str) -> str:
     """A number with its noun: "1 node", "2,708 nodes"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def made_undirected(n_edges: int) -> str:
+    """What readers say of edges that were listed one way only."""
+    return f"{count(n_edges, 'directed edge')} {'was' if n_edges == 1 else 'were'} made undirected"
 
 
 def one_line(text: object) -> str:

@@ -213,7 +213,7 @@ def _notes(curves: list[Curve]) -> tuple[str, ...]:
     if any(record["epochs"] < N_EPOCHS for curve in curves for record in curve.records):
         notes.append(
             f"Fewer than {N_EPOCHS} epochs: where these would take more than {MOST_SECONDS:.0f} "
-            "seconds, or where --runs asks for fewer."
+            "seconds, or where fewer were asked for."
         )
     if len(curves) == 1:
         notes.append("No GPU series: torch sees none.")

@@ -21,6 +21,7 @@ from pathlib import Path
 from graphconv.estimators.runs import Record, RunLog, Series, record_of
 from graphconv.graph import Graph
 from graphconv.io.datasets import load_dataset
+from graphconv.io.wording import naming
 from graphconv.kernels import native_missing
 from graphconv.paper.progress import RunProgress
 
@@ -136,8 +137,11 @@ def _outcome(future: Future[list[Record] | str], piece: Series) -> list[Record] 
         return future.result()
     except BrokenProcessPool:
         raise ChildProcessError(
-            f"a worker process was killed, perhaps for want of memory, near {piece.name}; "
-            "run the same command again, with fewer --workers, to go on from here"
+            naming(
+                "a worker process was killed, perhaps for want of memory, near {}; "
+                "do the same again, with a smaller {n_workers}, to go on from here",
+                piece.name,
+            )
         ) from None
 
 

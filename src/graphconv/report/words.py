@@ -62,7 +62,7 @@ def _how_good(findings: Findings) -> list[str]:
     if accuracy is None:
         return [
             "How good these labels are is not known: no labelled node was kept aside to find out. "
-            "Keep some as test nodes, with a split column or --split."
+            "Keep some as test nodes."
         ]
     pairs = " decisions (node and class)" if findings.graph.is_multilabel else ""
     whom = f"On {count(n_judged, 'test node')}, whose labels it never saw,"
@@ -177,7 +177,7 @@ def _about_labels(findings: Findings) -> list[str]:
         said.append(
             f"Classes are unbalanced: {largest.name} has {largest.n_train:,} training nodes, "
             f"{smallest.name} has {smallest.n_train:,}. Rare classes may be overlooked; "
-            "--class-weight balanced gives them the same say."
+            "Balanced class weights give them the same say."
         )
     few = [row.name for row in trained if row.n_train < _FEW_TRAINING_NODES]
     if few and len(few) == len(trained):
@@ -247,7 +247,7 @@ def _about_structure(findings: Findings) -> str:
     return (
         f"Neighbours are hardly alike: {percent(found.share, 0)} of the edges join nodes of the "
         f"same class, {percent(found.by_chance, 0)} would by chance. A model of the features alone "
-        "(--model mlp) may do as well or better."
+        "(mlp) may do as well or better."
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,8 +20,9 @@ from graphconv.commands.console import Screen
 from graphconv.io.delimited import line_of_row, read_header, unreadable_as_value_error
 from graphconv.io.joined_tables import matching_files
 from graphconv.io.sniffing import DELIMITERS, TextFormat
+from graphconv.io.table_columns import no_such_column
 from graphconv.io.table_files import PARQUET_SUFFIXES
-from graphconv.io.wording import did_you_mean, shown
+from graphconv.io.wording import naming
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,20 +92,11 @@ class TableFiles:
             name = f"trim({name}, {_BLANKS})"
         return f"TRY_CAST({name} AS DOUBLE)"
 
-    def require(self, column: str, option: str, others: Mapping[str, Sequence[str]]) -> str:
+    def require(self, column: str, parameter: str) -> str:
         """The column, or an error that says what there is."""
-        if column in self.columns:
-            return column
-        usual = [name for name in self.columns if name.lower() in others.get(column, ())]
-        hint = did_you_mean(column, self.columns) or (
-            f" (did you mean {usual[0]!r}?)" if usual else ""
-        )
-        listed = ", ".join(shown(name) for name in list(self.columns)[:8])
-        more = ", ..." if len(self.columns) > 8 else ""
-        raise ValueError(
-            f"{self.name} has no column {column!r}; its columns are {listed}{more}{hint}: "
-            f"choose one with --{option}"
-        )
+        if column not in self.columns:
+            raise ValueError(no_such_column(self.name, column, list(self.columns), parameter))
+        return column
 
     def at(self, database: Database, row: int) -> str:
         """The file and line of a row, counted from 0 over all files. Reads them again."""
@@ -225,8 +217,10 @@ class Database:
             text = str(error)
             if "Out of Memory" in text:
                 raise ValueError(
-                    "ingest needs more memory than --memory allows, or more free disk: "
-                    + text.splitlines()[0].removeprefix("Out of Memory Error: ")
+                    naming(
+                        "ingest needs more memory than {memory} allows, or more free disk: {}",
+                        text.splitlines()[0].removeprefix("Out of Memory Error: "),
+                    )
                 ) from error
             raise ValueError(_one_line(text)) from error
 

@@ -100,7 +100,7 @@ def open_part(folder: Path, part: int, n_parts: int) -> GraphPart:
         has = f"is cut into {', '.join(map(str, cut))} parts" if cut else "is not cut"
         raise ValueError(
             f"{folder} must be cut into as many parts as there are processes ({n_parts}), but "
-            f"{has}: graphconv partition {folder} --parts {n_parts}"
+            f"{has}: partition it first"
         )
     own = place / f"part-{part}"
     digest = read_manifest(folder).get("digest")

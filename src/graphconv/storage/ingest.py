@@ -24,7 +24,7 @@ from graphconv.commands.console import Screen
 from graphconv.io.files import json_text, put_in_place, remove_leftovers, replacing_file
 from graphconv.io.joined_tables import matching_files
 from graphconv.io.table_graph import TableOptions
-from graphconv.io.wording import count
+from graphconv.io.wording import count, naming
 from graphconv.storage.duckdb_tables import Database, TableFiles, find_tables, import_duckdb
 from graphconv.storage.ingest_edges import write_adjacency
 from graphconv.storage.ingest_ids import number_edges, read_edges, read_ids, write_ids
@@ -75,7 +75,9 @@ class IngestRequest:
         for name in ("text", "label_separator", "bins", "relation", "missing_value"):
             if getattr(self.options, name) not in (None, (), "", "refuse"):
                 raise ValueError(
-                    f"ingest does not take {name}: read such tables with graphconv train --edges"
+                    naming(
+                        f"ingest does not take {{{name}}}: such tables can only be read into memory"
+                    )
                 )
         if self.options.closed_ids and not self.nodes:
             raise ValueError("closed ids need a node table, got none")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import IntArray
-from graphconv.io.wording import count
+from graphconv.io.wording import count, made_undirected
 from graphconv.storage.edge_merge import NODE_BITS, EdgeMerge, Entries
 from graphconv.storage.stored_graph import ArrayWriter, write_array
 
@@ -131,10 +131,6 @@ def _tell(work: Work, merge: EdgeMerge, is_sum: bool) -> None:
     if merge.n_zero:
         work.note(f"{count(merge.n_zero, 'edge')} of weight 0 left out")
     if merge.n_changed and not work.options.directed:
-        verb = "was" if merge.n_changed == 1 else "were"
-        work.note(
-            f"{count(merge.n_changed, 'directed edge')} {verb} made undirected "
-            "(--directed keeps directions)"
-        )
+        work.note(made_undirected(merge.n_changed))
     if not work.found["n_entries"]:
         work.note("no edges: the graph is empty, the model works as a multi-layer perceptron")

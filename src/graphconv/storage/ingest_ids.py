@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphconv.io.files import file_checksum
-from graphconv.io.table_columns import OTHER_NAMES
-from graphconv.io.wording import count, shown
+from graphconv.io.wording import count, naming, shown
 from graphconv.storage.duckdb_tables import TableFiles, identifier
 from graphconv.storage.stored_graph import ArrayWriter
 
@@ -31,7 +30,7 @@ def read_ids(work: Work) -> None:
     work.found["n_table"] = 0
     if work.nodes is None:
         return
-    nodes, column = work.nodes, work.nodes.require(work.options.id, "id", OTHER_NAMES)
+    nodes, column = work.nodes, work.nodes.require(work.options.id, "id")
     database.run(
         f"INSERT INTO ids SELECT row_number() OVER () - 1, {_id_of(work, nodes, column)} "
         f"FROM {nodes.scan()}",
@@ -52,13 +51,16 @@ def read_ids(work: Work) -> None:
 def read_edges(work: Work) -> None:
     """Copy ends and weights of the edges into the database, and refuse what can't be an edge."""
     database, edges, options = work.database, work.edges, work.options
-    source = edges.require(options.source, "source", OTHER_NAMES)
-    target = edges.require(options.target, "target", OTHER_NAMES)
+    source = edges.require(options.source, "source")
+    target = edges.require(options.target, "target")
     weight = optional_column(edges, options.weight, "weight")
     if options.relation is None and "relation" in edges.columns:
         raise ValueError(
-            f"{edges.name} has a column 'relation', but ingest takes no triples: "
-            "--relation '' passes over it"
+            naming(
+                "{} has a column 'relation', but ingest takes no triples: "
+                "{relation:''} passes over it",
+                edges.name,
+            )
         )
     work.found["has_weight"] = weight is not None
     number = "" if weight is None else f", {edges.number(weight)} AS weight"
@@ -174,11 +176,13 @@ def write_ids(work: Work) -> None:
         work.found["ids_file"] = {"file": path.name, "blake2b": file_checksum(path)}
 
 
-def optional_column(table: TableFiles, name: str | None, default: str) -> str | None:
+def optional_column(
+    table: TableFiles, name: str | None, default: str, parameter: str = ""
+) -> str | None:
     """A column by its name; by its usual name, if it is there, where none is given."""
     if name is None:
         return default if default in table.columns else None
-    return table.require(name, default, OTHER_NAMES) if name else None
+    return table.require(name, parameter or default) if name else None
 
 
 def refuse_row(work: Work, table: TableFiles, row: int, column: str, must: str) -> None:
@@ -188,18 +192,18 @@ def refuse_row(work: Work, table: TableFiles, row: int, column: str, must: str) 
         f"AS cell FROM {table.scan()}) WHERE number = {row}"
     )
     place = table.at(work.database, row)
-    raise ValueError(f"{place}: column {column!r} must {must}, got {shown(cell)}")
+    raise ValueError(naming("{}: column {!r} must {}, got {}", place, column, must, shown(cell)))
 
 
 def _ids_are_whole(work: Work) -> bool:
     """Whether all ids are integers by their type, so that they need not be made text."""
     options = work.options
     tables: list[tuple[TableFiles, str]] = [
-        (work.edges, work.edges.require(options.source, "source", OTHER_NAMES)),
-        (work.edges, work.edges.require(options.target, "target", OTHER_NAMES)),
+        (work.edges, work.edges.require(options.source, "source")),
+        (work.edges, work.edges.require(options.target, "target")),
     ]
     if work.nodes is not None:
-        tables.append((work.nodes, work.nodes.require(options.id, "id", OTHER_NAMES)))
+        tables.append((work.nodes, work.nodes.require(options.id, "id")))
     return all(table.is_whole(column) for table, column in tables)
 
 

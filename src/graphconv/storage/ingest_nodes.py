@@ -11,11 +11,10 @@ import numpy as np
 
 from graphconv.graph import IntArray
 from graphconv.io.number_columns import neutral_number
-from graphconv.io.table_columns import OTHER_NAMES
 from graphconv.io.table_encoding import CategoricalColumn, TableEncoding
 from graphconv.io.table_files import Table
 from graphconv.io.table_labels import SPLIT_MARKS, read_labels
-from graphconv.io.wording import count, shown
+from graphconv.io.wording import count, naming, shown
 from graphconv.storage.duckdb_tables import TableFiles, identifier, quoted
 from graphconv.storage.ingest_ids import optional_column, refuse_row
 from graphconv.storage.stored_graph import ArrayWriter, write_array
@@ -49,11 +48,11 @@ def _fit_encoding(work: Work) -> TableEncoding:
         if options.encoding.text or options.encoding.relations:
             raise ValueError("ingest does not make text or relation features")
         for column in options.encoding.columns:
-            nodes.require(column, "nodes", {})
+            nodes.require(column, "nodes")
         return options.encoding
     categorical = []
     for name in options.categorical:
-        text = nodes.text(nodes.require(name, "categorical", {}))
+        text = nodes.text(nodes.require(name, "categorical"))
         query = f"SELECT DISTINCT {text} AS value FROM {nodes.scan()} WHERE value <> '' ORDER BY 1"
         values = tuple(row[0] for row in work.database.rows(query))
         if not values:
@@ -85,10 +84,10 @@ def _neutral_numbers(work: Work, nodes: TableFiles, columns: Sequence[str]) -> t
 
 def _number_columns(work: Work, nodes: TableFiles) -> list[str]:
     options = work.options
-    label = nodes.require(options.label, "label", OTHER_NAMES) if _has_label(work) else None
-    split = optional_column(nodes, options.split, "split")
+    label = nodes.require(options.label, "label") if _has_label(work) else None
+    split = optional_column(nodes, options.split_column, "split", "split_column")
     for name in options.ignore:
-        nodes.require(name, "ignore", {})
+        nodes.require(name, "ignore")
     given = [options.id, label, split, *options.categorical, *options.ignore]
     roles = [name for name in given if name is not None]
     name, times = Counter(roles).most_common(1)[0]
@@ -170,7 +169,7 @@ def _refuse_number(work: Work, nodes: TableFiles, name: str, row: int, must: str
     )
     if is_any is None:
         # No number at all: the column is not dirty, it is of another kind.
-        must = "hold numbers (else declare it with --categorical, or drop it with --ignore)"
+        must = naming("hold numbers (else declare it with {categorical}, or drop it with {ignore})")
     refuse_row(work, nodes, row, name, must)
 
 
@@ -201,7 +200,7 @@ def _label_codes(work: Work) -> tuple[IntArray, list[Any]]:
 
     nodes, database = work.nodes, work.database
     assert nodes is not None
-    column = nodes.require(work.options.label, "label", OTHER_NAMES)
+    column = nodes.require(work.options.label, "label")
     is_text = nodes.columns[column] == "VARCHAR"
     cell = nodes.text(column) if is_text else identifier(column)
     found = database.rows(
@@ -209,8 +208,11 @@ def _label_codes(work: Work) -> tuple[IntArray, list[Any]]:
     )
     if len(found) > MAX_CLASSES:
         raise ValueError(
-            f"{nodes.name}: column {column!r} must have at most {MAX_CLASSES:,} different labels, "
-            "got more: choose another with --label"
+            naming(
+                "{}: column {!r} must have at most {:,} different labels, got more: "
+                "choose another with {label}",
+                *(nodes.name, column, MAX_CLASSES),
+            )
         )
     values = pd.Series([value for value, _ in found], dtype=None if not is_text else "str")
     table = Table(pd.DataFrame({column: values}), nodes.name, str, is_file=True)
@@ -239,7 +241,11 @@ def _label_codes(work: Work) -> tuple[IntArray, list[Any]]:
 def _split_index(work: Work, labels: IntArray) -> dict[str, IntArray] | None:
     """Node numbers of each split; None where no column marks any."""
     nodes, database = work.nodes, work.database
-    column = None if nodes is None else optional_column(nodes, work.options.split, "split")
+    column = (
+        None
+        if nodes is None
+        else optional_column(nodes, work.options.split_column, "split", "split_column")
+    )
     if nodes is None or column is None:
         return None
     mark = f"lower({nodes.text(column)})"

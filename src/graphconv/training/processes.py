@@ -25,6 +25,8 @@ from torch import Tensor
 from torch.distributed import PrefixStore  # type: ignore[attr-defined]  # public by its docs
 from torch.distributed.rendezvous import rendezvous
 
+from graphconv.io.wording import naming
+
 Made = TypeVar("Made")
 FloatArray = npt.NDArray[np.float64]
 # Bytes of an error's text that all processes get to know.
@@ -162,7 +164,8 @@ class Processes:
 def started_processes(timeout: float) -> Iterator[Processes]:
     """Join the other processes that torchrun has started."""
     if not 1 <= timeout <= 1e6:
-        raise ValueError(f"--timeout must be from 1 to 1,000,000 seconds, got {timeout:g}")
+        message = "{timeout} must be from 1 to 1,000,000 seconds, got {:g}"
+        raise ValueError(naming(message, timeout))
     limit = timedelta(seconds=timeout)
     with _in_words(timeout):
         store, rank, count = next(rendezvous("env://", timeout=limit))

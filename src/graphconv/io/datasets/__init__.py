@@ -18,6 +18,7 @@ from graphconv.io.datasets.places import (
     data_folder,
     find_nell,
 )
+from graphconv.io.wording import naming
 
 if TYPE_CHECKING:
     from graphconv.graph import Graph
@@ -161,8 +162,11 @@ def _load_nell(folder: Path | None) -> Graph:
     if place is None:
         where = "no folder was named" if folder is None else f"{str(folder)!r} has neither"
         raise FileNotFoundError(
-            f"nell needs a folder with {NELL_PREFIX}.* or {NELL_ARCHIVE}, named by --data-dir "
-            f"(data_dir=) or GRAPHCONV_DATA, but {where}"
+            naming(
+                "nell needs a folder with {}.* or {}, named by {data_dir} or GRAPHCONV_DATA, "
+                "but {}",
+                *(NELL_PREFIX, NELL_ARCHIVE, where),
+            )
         )
     return load_nell(place)
 

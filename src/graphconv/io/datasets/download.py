@@ -28,6 +28,7 @@ from graphconv.graph import Graph
 from graphconv.io.datasets.packed import read_packed, write_packed
 from graphconv.io.datasets.places import cache_dir
 from graphconv.io.datasets.planetoid import PlanetoidFiles, graph_from_planetoid
+from graphconv.io.wording import naming
 
 Progress = Callable[[str, int | None, int | None], None]
 """Called with what is happening, the bytes so far and the bytes in all, None where unknown."""
@@ -176,8 +177,12 @@ def _download(name: str, folder: Path, say: Progress) -> Graph:
             write_packed(folder / f"{each}.npz", graph)
         return graphs[name]
     raise OSError(
-        f"{name} must be downloaded once, but neither source works ({'; '.join(problems)}); "
-        f"or put the files ind.{name}.* in a folder and name it in GRAPHCONV_DATA or --data-dir"
+        naming(
+            "{0} must be downloaded once, but neither source works ({1}); or put the files "
+            "ind.{0}.* in a folder and name it in GRAPHCONV_DATA or {data_dir}",
+            name,
+            "; ".join(problems),
+        )
     )
 
 
