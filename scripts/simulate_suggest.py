@@ -29,7 +29,6 @@ from graphconv.commands.console import Screen
 from graphconv.estimators.runs import Record, RunLog, Series
 from graphconv.graph import Graph
 from graphconv.paper.paper_figures import TITLES
-from graphconv.paper.progress import RunProgress
 from graphconv.paper.workers import run_all
 from graphconv.results.suggest import suggest
 from graphconv.training.fit import fit_gcn
@@ -171,9 +170,9 @@ def main() -> None:
         for dataset in DATASETS
         for method in METHODS
     ]
-    screen = Screen()
     with RunLog(arguments.output / "suggest.jsonl") as log:
-        failed = run_all(wanted, log, RunProgress(screen), n_workers=arguments.workers)
+        with Screen().showing() as progress:
+            failed = run_all(wanted, log, progress, n_workers=arguments.workers)
         if failed:
             raise SystemExit(f"failed: {', '.join(failed.values())}")
         result = summarise(log, wanted)

@@ -13,6 +13,7 @@ from tests.command_line import COLUMNS, TABLES, finish, make_runner, start, writ
 from tests.generated_graphs import generate
 
 from graphconv import Graph, fraction_split, load_dataset
+from graphconv.commands import compare as compare_command
 from graphconv.estimators import baselines
 from graphconv.estimators import compare as compare_module
 from graphconv.estimators.compare import METHODS, choose_methods, compare
@@ -254,7 +255,8 @@ def test_ctrl_c_and_on_again(tmp_path):
 
 @pytest.mark.parametrize("step", ["load_data", "_load_libraries", "run_on_splits"])
 def test_ctrl_c_before_the_first_run_has_finished(run, monkeypatch, step):
-    monkeypatch.setattr(compare_module, step, lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
+    module = compare_command if step == "load_data" else compare_module
+    monkeypatch.setattr(module, step, lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
     done = run("compare", "karate", "--methods", "sgc", "-q", expect=130)
     assert done.err == [
         "graphconv: interrupted; no run had finished, so none is kept; the same command starts anew"

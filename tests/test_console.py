@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from graphconv.commands.console import Screen, show_warnings_as_lines
-from graphconv.io.wording import one_line
+from graphconv.io.wording import naming, one_line
 from graphconv.training.loop import Epoch, Progress
 
 
@@ -61,29 +61,39 @@ def test_progress_elsewhere_is_a_line_now_and_then(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_stages_on_a_terminal_have_a_bar_each(monkeypatch):
+def test_progress_on_a_terminal_is_a_bar_for_each_piece_of_work(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
-    with Screen().stages() as show:
-        show("laying out", 1, 2)
-        show("drawing", 2, 2)
+    with Screen().showing() as progress:
+        progress("laying out", 1, 2)
+        progress("a remark", None, None)
+        progress("drawing", 2, None)
     assert "laying out" in screen.getvalue()
+    assert "note: a remark" in screen.getvalue()
     assert "drawing" in screen.getvalue()
 
 
-def test_stages_elsewhere_are_lines_with_the_time_left(monkeypatch, capsys):
-    clock = iter([0.0, 0.0, 10.0, 11.0, 20.0])
+def test_progress_elsewhere_is_lines_with_the_time_left(monkeypatch, capsys):
+    clock = iter([0.0, 0.0, 10.0, 11.0, 20.0, 30.0])
     monkeypatch.setattr("graphconv.commands.console.monotonic", lambda: next(clock))
-    with Screen().stages() as show:
-        show("laying out", 0, 40)
-        show("laying out", 10, 40)
-        show("laying out", 11, 40)  # too soon after the last line
-        show("laying out", 40, 40)  # done: nothing to say
-    assert capsys.readouterr().err == "laying out: 25 %, 30 s left\n"
-    with Screen(quiet=True).stages() as show:
-        assert show is None
+    with Screen().showing() as progress:
+        progress("laying out", 0, 40)
+        progress("laying out", 10, 40)
+        progress("laying out", 11, 40)  # too soon after the last line
+        progress("laying out", 40, 40)  # done: nothing to say
+        progress("counting", 1234, None)
+        progress(naming("edges are one-way ({directed:True})"), None, None)
+    assert capsys.readouterr().err.splitlines() == [
+        "laying out: 25 %, 30 s left",
+        "counting: 1,234",
+        "note: edges are one-way (--directed)",
+    ]
+    with Screen(quiet=True).showing() as progress:
+        progress("laying out", 1, 2)
+        progress("a remark", None, None)
+    assert capsys.readouterr().err == ""
 
 
 def test_warnings_are_lines(monkeypatch, capsys):
@@ -106,19 +116,3 @@ def test_results_are_json_or_a_table(capsys, as_json):
         assert json.loads(out) == {"loss": None, "n": 3, "each": [0.5, None]}
     else:
         assert out.splitlines()[0] == "Title"
-
-
-def test_downloads_are_told_once_a_second_and_at_the_end(monkeypatch, capsys):
-    show = Screen().downloading()
-    for done in (0, 1_000_000, 2_000_000, 9_000_000):
-        show("downloading", done, 9_000_000)
-    assert capsys.readouterr().err.splitlines() == [
-        "downloading: 0.0 MB of 9.0 MB",
-        "downloading: 9.0 MB of 9.0 MB",
-    ]
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stderr", screen)
-    show = Screen().downloading()
-    show("downloading", 0, 5_000_000)
-    show("downloading", 5_000_000, 5_000_000)
-    assert screen.getvalue().endswith("\r\033[Kdownloading: 5.0 MB of 5.0 MB\n")

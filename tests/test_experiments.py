@@ -17,24 +17,25 @@ import pytest
 from tests.scripts import load_script
 
 from graphconv import load_dataset
+from graphconv.commands import reproduce as commands
 from graphconv.commands.console import Screen
-from graphconv.commands.reproduce import reproduce
-from graphconv.estimators.runs import Record, RunLog, Series, record_of
+from graphconv.estimators.runs import Record, RunLog, Series, count_by_cost, record_of
 from graphconv.estimators.statistics import summarise
 from graphconv.graph import Graph
 from graphconv.paper import depth, karate, random_splits, table2, table3, timing
 from graphconv.paper.comparison import Cell, details, overview, reasons
 from graphconv.paper.machine import describe_machine
 from graphconv.paper.page import to_html, to_markdown
-from graphconv.paper.progress import RunProgress
 from graphconv.paper.section import Request
 from graphconv.paper.workers import n_cores, run_all
 
-QUIET = Screen(quiet=True)
+
+def reproduce(what: str, wanted: Request) -> dict[str, Any]:
+    return commands.reproduce(what, wanted, Screen(quiet=True))
 
 
 def request(folder: Path, **more: Any) -> Request:
-    few: dict[str, Any] = {"runs": 1, "max_epochs": 3, "n_workers": 1, "screen": QUIET}
+    few: dict[str, Any] = {"runs": 1, "max_epochs": 3, "n_workers": 1}
     return Request(folder, **{**few, **more})
 
 
@@ -101,24 +102,22 @@ def test_fingerprint_tells_settings_apart_but_not_tables() -> None:
 
 
 def test_runs_are_done_once_and_failures_do_not_stop_the_rest(tmp_path: Path) -> None:
-    progress = RunProgress(QUIET)
     good, bad = make_series(chunk=2), make_series(fail)
     with RunLog(tmp_path / "runs.jsonl") as log:
-        failed = run_all([bad, good, good], log, progress, n_workers=1)
+        failed = run_all([bad, good, good], log, n_workers=1)
         assert failed == {bad.fingerprint: "RuntimeError: no luck"}
         assert [run["seed"] for run in log.records(good)] == [0, 1, 2, 3, 4]
-        assert run_all([make_series(seeds=7)], log, progress, n_workers=1) == {}
+        assert run_all([make_series(seeds=7)], log, n_workers=1) == {}
     assert [line["seed"] for line in lines_of(tmp_path / "runs.jsonl")] == list(range(7))
 
 
-def test_time_left_goes_by_cost() -> None:
-    progress = RunProgress(QUIET)
+def test_progress_goes_by_cost() -> None:
     cheap, dear = make_series(cost=1.0), make_series(cost=9.0)
-    progress.start([cheap, dear])
-    assert progress.left() == "time left unknown"
-    progress._started -= 5
-    progress.advance(cheap)
-    assert progress.left() == "45 s left"
+    told = []
+    advance = count_by_cost(lambda what, done, total: told.append(done / total), [cheap, dear])
+    advance(cheap)
+    advance(dear)
+    assert told == [0.1, 1.0]
 
 
 # Interruptions
@@ -198,7 +197,7 @@ def test_summary_of_a_hand_made_log() -> None:
 
 
 def test_baselines_run_until_their_mean_is_sure(tmp_path: Path) -> None:
-    wanted = Request(tmp_path, datasets=("cora",), methods=("mlp", "sgc"), screen=QUIET)
+    wanted = Request(tmp_path, datasets=("cora",), methods=("mlp", "sgc"))
     mlp, sgc = table2.series(wanted)
     assert (len(mlp.seeds), len(sgc.seeds)) == (10, 1)
     with RunLog(tmp_path / "runs.jsonl") as log:
@@ -212,7 +211,7 @@ def test_baselines_run_until_their_mean_is_sure(tmp_path: Path) -> None:
 
 
 def test_planetoid_is_chosen_by_validation(tmp_path: Path) -> None:
-    wanted = Request(tmp_path, datasets=("cora",), screen=QUIET)
+    wanted = Request(tmp_path, datasets=("cora",))
     by_method = {one.method: one for one in table2.series(wanted)}
     with RunLog(tmp_path / "runs.jsonl") as log:
         for method, test, validation in (("planetoid-t", 75, 70), ("planetoid-i", 70, 72)):

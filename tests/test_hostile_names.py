@@ -79,10 +79,11 @@ def test_names_reach_a_terminal_without_control_characters(run, tmp_path, monkey
 def test_names_are_no_markup(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    for name in ("training", "counting"):
-        more = ("first[/x]",) if name == "training" else (5, "rows")
-        with getattr(Screen(), name)("a[/b]", *more):
-            pass
+    with Screen().training("a[/b]", "first[/x]"):
+        pass
+    with Screen().showing() as progress:
+        progress("c[/d]", 1, 2)
+    assert "c[/d]" in terminal.getvalue()
     assert "a[/b]" in terminal.getvalue()
     assert "first[/x]" in terminal.getvalue()
 

@@ -184,7 +184,7 @@ def compare(
     GCNs with each propagation rule and the baselines run on the same splits. After an
     interruption the same command goes on from there.
     """
-    from graphconv.estimators.compare import run_comparison
+    from graphconv.commands.compare import run_comparison
 
     run_comparison(given.request(tables, split), methods, splits, seed, output, screen)
 
@@ -278,9 +278,8 @@ def reproduce(
         data_dir=data_dir,
         n_workers=workers,
         max_epochs=max_epochs,
-        screen=screen,
     )
-    run(experiment, request)
+    run(experiment, request, screen)
 
 
 scale_commands.add_to(app)

@@ -11,15 +11,17 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from graphconv.commands.option_names import as_options
 from graphconv.io.files import json_text
-from graphconv.io.wording import one_line, printable
+from graphconv.io.progress import Progress, silent
+from graphconv.io.wording import duration, one_line, printable
 
 if TYPE_CHECKING:
-    from graphconv.training.loop import Progress
+    from graphconv.training.loop import Progress as Epoch
 
 # Seconds between two plain lines of progress.
 LINE_EVERY = 5.0
@@ -28,6 +30,9 @@ _NUMBER = re.compile(r"[+-]?[\d.,]+( %)?( ± [\d.]+)?|-|")
 
 class TrainingStoppedError(Exception):
     """The user stopped a training; the text says how to go on."""
+
+
+Show = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ class Screen:
         print("\n".join([printable(title), *head, *map(line, rows)]), flush=True)
 
     @contextmanager
-    def training(self, title: str, first: str = "") -> Iterator[Callable[[Progress], None] | None]:
+    def training(self, title: str, first: str = "") -> Iterator[Callable[[Epoch], None] | None]:
         """A progress display for `train`'s on_epoch; `first` is what it says until epoch 1."""
         if self.quiet:
             yield None
@@ -94,87 +99,28 @@ class Screen:
         else:
             if first:
                 self.note(f"{title}: {first}")
-            yield _lines(title)
+            yield _epoch_lines(title)
 
     @contextmanager
-    def stages(self) -> Iterator[Callable[[str, int, int], None] | None]:
-        """A progress display for work in stages: a stage's name, steps done, steps in all."""
+    def showing(self) -> Iterator[Progress]:
+        """What long work tells of its progress, shown as bars on a terminal, elsewhere as lines."""
         if self.quiet:
-            yield None
+            yield silent
         elif sys.stderr.isatty():
-            with _stage_bars() as show:
-                yield show
+            with _bars() as show:
+                yield partial(self._show, show)
         else:
-            yield _stage_lines()
+            yield partial(self._show, _lines())
 
-    @contextmanager
-    def counting(self, title: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
-        """A progress display for a job of many rows or bytes; told how many more are done."""
-        done = 0
-        last = monotonic()
-        with (
-            _count_bar(title, total)
-            if not self.quiet and sys.stderr.isatty()
-            else _no_bar() as show
-        ):
-
-            def advance(n_more: int) -> None:
-                nonlocal done, last
-                done += n_more
-                if show is not None:
-                    show(done)
-                elif not self.quiet and monotonic() - last > LINE_EVERY:
-                    last = monotonic()
-                    whole = "" if total is None else f" of {total:,}"
-                    self.note(f"{title}: {done:,}{whole} {unit}")
-
-            yield advance
-
-    def downloading(self) -> Callable[[str, int | None, int | None], None]:
-        """A progress display for downloads."""
-        last: dict[str, float] = {}
-
-        def show(message: str, done: int | None, total: int | None) -> None:
-            is_last = done is not None and done == total
-            is_soon = message in last and monotonic() - last[message] < 1
-            if self.quiet or (is_soon and not is_last):
-                return
-            last[message] = monotonic()
-            amount = "" if done is None else f": {done / 1e6:.1f} MB"
-            whole = "" if total is None or done is None else f" of {total / 1e6:.1f} MB"
-            text, end = f"{printable(message)}{amount}{whole}", "\n"
-            if sys.stderr.isatty() and done is not None:
-                # The amount grows in place; the escape wipes what a longer text left.
-                text, end = f"\033[K{text}", "\n" if is_last else "\r"
-            print(text, file=sys.stderr, end=end, flush=True)
-
-        return show
+    def _show(self, show: Show, what: str, done: int | None, total: int | None) -> None:
+        if done is None:
+            self.remark(what)
+        else:
+            show(printable(what), done, total)
 
 
 @contextmanager
-def _no_bar() -> Iterator[None]:
-    yield None
-
-
-@contextmanager
-def _count_bar(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=20),
-        TextColumn("{task.completed:,.0f}"),
-        *([] if total is None else [TimeRemainingColumn()]),
-    )
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(printable(title), total=total)
-        yield lambda done: bars.update(task, completed=done)
-
-
-@contextmanager
-def _bar(title: str, first: str) -> Iterator[Callable[[Progress], None]]:
+def _bar(title: str, first: str) -> Iterator[Callable[[Epoch], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bars
@@ -189,7 +135,7 @@ def _bar(title: str, first: str) -> Iterator[Callable[[Progress], None]]:
         task = bars.add_task(printable(title), total=None, figures=first)
         last = 0.0
 
-        def show(progress: Progress) -> None:
+        def show(progress: Epoch) -> None:
             # Ten looks a second are enough for the eye and cost nothing.
             nonlocal last
             if monotonic() - last > 0.1:
@@ -205,48 +151,57 @@ def _bar(title: str, first: str) -> Iterator[Callable[[Progress], None]]:
 
 
 @contextmanager
-def _stage_bars() -> Iterator[Callable[[str, int, int], None]]:
+def _bars() -> Iterator[Show]:
     from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=20),
+        TaskProgressColumn(show_speed=False),
         TimeRemainingColumn(),
     )
     tasks: dict[str, Any] = {}
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+    # No bar before there is something to show: most work is done too soon.
+    bars = Bars(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
 
-        def show(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total)
-            bars.update(tasks[stage], completed=done)
+    def show(what: str, done: int, total: int | None) -> None:
+        if what not in tasks:
+            bars.start()
+            tasks[what] = bars.add_task(what, total=total)
+        bars.update(tasks[what], completed=done)
 
+    try:
         yield show
+    finally:
+        bars.stop()
 
 
-def _stage_lines() -> Callable[[str, int, int], None]:
+def _lines() -> Show:
     begun: dict[str, float] = {}
     last = monotonic()
 
-    def show(stage: str, done: int, total: int) -> None:
+    def show(what: str, done: int, total: int | None) -> None:
         nonlocal last
         now = monotonic()
-        start = begun.setdefault(stage, now)
-        if now - last > LINE_EVERY and done < total:
-            last = now
+        start = begun.setdefault(what, now)
+        if now - last <= LINE_EVERY or done == total:
+            return
+        last = now
+        text = f"{what}: {done:,}"
+        if total:
             left = (now - start) / max(done, 1) * (total - done)
-            text = f"{stage}: {100 * done // total} %, {left:.0f} s left"
-            print(printable(text), file=sys.stderr, flush=True)
+            text = f"{what}: {100 * done // total} %, {duration(left)} left"
+        print(text, file=sys.stderr, flush=True)
 
     return show
 
 
-def _lines(title: str) -> Callable[[Progress], None]:
+def _epoch_lines(title: str) -> Callable[[Epoch], None]:
     last = monotonic()
 
-    def show(progress: Progress) -> None:
+    def show(progress: Epoch) -> None:
         nonlocal last
         if monotonic() - last > LINE_EVERY:
             last = monotonic()
@@ -255,7 +210,7 @@ def _lines(title: str) -> Callable[[Progress], None]:
     return show
 
 
-def _figures(progress: Progress) -> str:
+def _figures(progress: Epoch) -> str:
     figures = progress.figures
     text = f"epoch {progress.epoch}/{progress.max_epochs}, loss {figures.train_loss.mean():.3f}"
     if progress.n_replicas > 1:

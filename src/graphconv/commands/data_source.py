@@ -6,7 +6,6 @@ that a slip in a file's name or in a table shows at once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +15,6 @@ import numpy as np
 
 from graphconv.commands.console import Screen
 from graphconv.graph import Graph
-from graphconv.graph.splits import fraction_split, kfold_splits, random_split
 from graphconv.io.datasets import load_dataset
 from graphconv.io.graph_files import read_graph_file
 from graphconv.io.label_file import read_label_lines
@@ -35,7 +33,6 @@ from graphconv.storage.stored_graph import (
     read_manifest,
 )
 
-SPLITS = ("train", "validation", "test")
 _COLUMN_SUFFIXES = (".graphml", ".gexf")
 _MATRIX_SUFFIXES = (".npz", ".mtx")
 # What bears on a graph file that has no columns.
@@ -102,9 +99,8 @@ def _load_data(request: DataRequest, screen: Screen, more: dict[str, Any]) -> Lo
         raise ValueError(f"{path} is a table: give it as --edges {path}, or as --nodes")
     if request.nodes is not None:
         raise ValueError(f"data set {request.name!r} has its own nodes, so --nodes can't be given")
-    progress = None if screen.quiet else screen.downloading()
-    graph = load_dataset(request.name, data_dir=request.data_dir, progress=progress)
-    return LoadedGraph(graph)
+    with screen.showing() as progress:
+        return LoadedGraph(load_dataset(request.name, data_dir=request.data_dir, progress=progress))
 
 
 def load_outline(folder: Path, request: DataRequest) -> LoadedGraph:
@@ -146,84 +142,6 @@ def check_options_are_used(request: DataRequest) -> None:
             raise ValueError(
                 f"--{option} is for tables (--edges, --nodes), got {request.name!r} instead"
             )
-
-
-def split_data(graph: Graph, split: str | None, seed: int) -> tuple[Graph, str]:
-    """The graph with the split that was asked for, and what to tell about it.
-
-    By default the split is the data's own or, where it has none, by fractions.
-    """
-    graph, note = _apply_split(graph, split, seed)
-    present = np.unique(graph.labels[graph.train_index])
-    if not graph.is_multilabel and len(present) == 1:
-        # So says fit, too; but torch is imported by then, and half a page of remarks made.
-        name = graph.class_names[int(present[0])]
-        raise ValueError(
-            f"training nodes must have at least two classes, got one class only: {name!r}"
-        )
-    return graph, note
-
-
-def _apply_split(graph: Graph, split: str | None, seed: int) -> tuple[Graph, str]:
-    if not graph.is_labelled.any():
-        raise ValueError(
-            f"at least one node must have a label to learn from, got none of {graph.n_nodes:,}: "
-            "labels come from a column of --nodes or an attribute of the graph file (see --label)"
-        )
-    kind, _, numbers = (split or "").partition(":")
-    has_own = bool(len(graph.validation_index) or len(graph.test_index))
-    if split in (None, "public") and has_own:
-        return graph, ""
-    if split == "public":
-        raise ValueError("--split public needs data with a split of its own, got none")
-    if split is None:
-        graph = fraction_split(graph, random_state=seed)
-        return graph, f"labels split at random: {_shares(graph)} (--split)"
-    if kind == "random" and not numbers:
-        return random_split(graph, random_state=seed), ""
-    values = _split_numbers(numbers)
-    if kind == "fraction" and len(values) in (0, 3):
-        shares = dict(zip(SPLITS, values, strict=False))
-        return fraction_split(graph, random_state=seed, **shares), ""
-    if kind == "kfold" and len(values) == 2 and all(value.is_integer() for value in values):
-        n_folds, number = int(values[0]), int(values[1])
-        if not 0 <= number < n_folds:
-            raise ValueError(f"--split kfold:K,I must have I from 0 to K-1, got {split!r}")
-        folds = kfold_splits(graph, n_folds, random_state=seed, validation_fraction=0.1)
-        return folds[number], ""
-    raise ValueError(
-        "--split must be public, random, fraction, fraction:TRAIN,VALIDATION,TEST or kfold:K,I, "
-        f"got {split!r}"
-    )
-
-
-def _shares(graph: Graph) -> str:
-    """How much of the labels each part of a split has got, and which classes are not in all."""
-    parts = [getattr(graph, f"{name}_index") for name in SPLITS]
-    total = sum(map(len, parts))
-    names = ("training", "validation", "test")
-    text = ", ".join(
-        f"{100 * len(part) / total:.0f} % {name}" for part, name in zip(parts, names, strict=True)
-    )
-    if graph.is_multilabel:
-        return text
-    number = [np.bincount(graph.labels[part], minlength=graph.n_classes) for part in parts]
-    small = np.flatnonzero((np.min(number, axis=0) == 0) & (np.sum(number, axis=0) > 0))
-    if not len(small):
-        return text
-    total_of = np.sum(number, axis=0)
-    listed = [f"{graph.class_names[code]!r} ({total_of[code]})" for code in small[:5]]
-    more = f" and {len(small) - 5} more" if len(small) > 5 else ""
-    return f"{text}; too few labels to be in all three: {', '.join(listed)}{more}"
-
-
-def _split_numbers(text: str) -> list[float]:
-    """Numbers separated by commas; one that no split takes where something else is there."""
-    try:
-        values = [float(number) for number in text.split(",")] if text else []
-    except ValueError:
-        return [math.nan]
-    return values if all(map(math.isfinite, values)) else [math.nan]
 
 
 def align_to(graph: Graph, known: Graph) -> Graph:

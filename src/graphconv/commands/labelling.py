@@ -12,6 +12,7 @@ from graphconv.commands.data_source import DataRequest, align_to, load_data
 from graphconv.commands.summary import about_isolated
 from graphconv.graph import Graph
 from graphconv.io.files import check_writable
+from graphconv.io.progress import counter
 from graphconv.io.wording import count
 from graphconv.results.predictions import (
     SPLITS,
@@ -36,7 +37,8 @@ def run_prediction(folder: Path, data: DataRequest, output: Path, screen: Screen
     fitted = saved.fitted
     known = fitted.graph
     n_rows = graph.n_nodes * len(fitted.model.layers)
-    with screen.counting("predicting", n_rows, "rows") as advance:
+    with screen.showing() as progress:
+        advance = counter(progress, "predicting", n_rows)
         each = fitted.probabilities(graph, scratch=output.resolve().parent, advance=advance)
     shares = fitted.calibrate(mean_over_runs(each))
     predictions = Predictions(

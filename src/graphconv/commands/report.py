@@ -34,5 +34,5 @@ def write_report_file(saved: SavedModel, path: Path, screen: Screen) -> None:
     from graphconv.report.page import write_report
 
     separator = saved.table_options.get("label_separator") or ";"
-    with screen.stages() as on_progress:
-        write_report(saved.fitted, path, separator=separator, on_progress=on_progress)
+    with screen.showing() as progress:
+        write_report(saved.fitted, path, separator=separator, progress=progress)

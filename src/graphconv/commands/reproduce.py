@@ -6,17 +6,17 @@ import datetime
 import importlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from graphconv.commands.console import TrainingStoppedError
+from graphconv.commands.console import Screen, TrainingStoppedError
 from graphconv.estimators.runs import RunLog
 from graphconv.io.files import json_text, replacing_file
 from graphconv.paper import depth, random_splits, table2, table3
 from graphconv.paper.machine import describe_machine
 from graphconv.paper.page import to_html, to_markdown
 from graphconv.paper.paper_figures import DATASETS
-from graphconv.paper.progress import RunProgress
 from graphconv.paper.section import Request, Section
 from graphconv.paper.workers import run_all
 
@@ -32,7 +32,7 @@ _FIGURES = ("timing", "tsne", "karate", "tune")
 EXPERIMENTS = ("table2", "table3", "random-splits", "timing", "tsne", "karate", "depth", "tune")
 
 
-def reproduce(what: str, request: Request) -> dict[str, Any]:
+def reproduce(what: str, request: Request, screen: Screen) -> dict[str, Any]:
     """Run one experiment, or "all", and write results.json, results.md and results.html.
 
     Parameters
@@ -41,6 +41,7 @@ def reproduce(what: str, request: Request) -> dict[str, Any]:
         One of EXPERIMENTS, or "all".
     request : Request
         Results of other experiments that are in its output folder already stay.
+    screen : Screen
 
     Returns
     -------
@@ -50,24 +51,25 @@ def reproduce(what: str, request: Request) -> dict[str, Any]:
     _check(what, request)
     try:
         with RunLog(request.output / "runs.jsonl") as log:
-            _run(what, request, log)
+            _run(what, request, log, screen)
     except KeyboardInterrupt:
         raise TrainingStoppedError("the same command goes on from here") from None
     results = _read_results(request)
-    request.screen.result(results)
-    request.screen.note(f"written to {request.output}: results.json, results.md, results.html")
+    screen.result(results)
+    screen.note(f"written to {request.output}: results.json, results.md, results.html")
     return results
 
 
-def _run(what: str, request: Request, log: RunLog) -> None:
+def _run(what: str, request: Request, log: RunLog, screen: Screen) -> None:
     names = EXPERIMENTS if what == "all" else (what,)
     tables = [name for name in names if name in _TABLES]
-    failed = _run_tables(tables, request, log)
+    with screen.showing() as progress:
+        failed = _run_tables(tables, replace(request, progress=progress), log)
     for name in tables:
-        _finish(_TABLES[name].section(request, log, failed), request)
+        _finish(_TABLES[name].section(request, log, failed), request, screen)
     for name in names:
         if name in _FIGURES:
-            _run_figure(name, request, log, is_wanted=what != "all")
+            _run_figure(name, request, log, screen, is_wanted=what != "all")
 
 
 def _check(what: str, request: Request) -> None:
@@ -92,35 +94,37 @@ def _check(what: str, request: Request) -> None:
 
 def _run_tables(names: Sequence[str], request: Request, log: RunLog) -> dict[str, str]:
     """Do the runs of some tables together; returns what failed."""
-    progress = RunProgress(request.screen)
     wanted = [one for name in names for one in _TABLES[name].series(request)]
     failed: dict[str, str] = {}
     while wanted:
-        failed |= run_all(wanted, log, progress, request.data_dir, request.n_workers)
+        failed |= run_all(wanted, log, request.progress, request.data_dir, request.n_workers)
         further = table2.further_series(request, log) if "table2" in names else []
         wanted = [one for one in further if one.fingerprint not in failed]
     return failed
 
 
-def _run_figure(name: str, request: Request, log: RunLog, is_wanted: bool) -> None:
+def _run_figure(name: str, request: Request, log: RunLog, screen: Screen, is_wanted: bool) -> None:
     module = importlib.import_module(f"graphconv.paper.{name}")
-    request.screen.note(f"{name} ...")
+    screen.note(f"{name} ...")
     try:
-        _finish(module.section(request, log), request)
+        with screen.showing() as progress:
+            section = module.section(replace(request, progress=progress), log)
     except ImportError as error:  # an optional package
         if is_wanted:
             raise ValueError(str(error)) from None
-        request.screen.note(f"{name}: {error}")
+        screen.note(f"{name}: {error}")
+    else:
+        _finish(section, request, screen)
 
 
-def _finish(section: Section, request: Request) -> None:
+def _finish(section: Section, request: Request, screen: Screen) -> None:
     """Print a section and put it among the results on disk."""
     for table in section.tables:
-        request.screen.table(
+        screen.table(
             f"{section.title}: {table.title}", list(table.columns), [list(r) for r in table.rows]
         )
     for note in section.notes:
-        request.screen.note(note)
+        screen.note(note)
     results = _read_results(request)
     sections = {**results["sections"], section.name: section.to_json()}
     results = {

@@ -59,9 +59,9 @@ def generate(
     )
     check_writable(output)
     started = time.perf_counter()
-    with screen.counting("generating", nodes + edges, "rows") as advance:
+    with screen.showing() as progress:
         files = write_generated(
-            recipe, output, format=format, rows_per_file=rows_per_file, advance=advance
+            recipe, output, format=format, rows_per_file=rows_per_file, progress=progress
         )
     seconds = time.perf_counter() - started
     n_bytes = sum(file.stat().st_size for file in files)
@@ -126,7 +126,8 @@ def ingest(
     )
     check_writable(output)
     started = time.perf_counter()
-    manifest = run(request, screen)
+    with screen.showing() as progress:
+        manifest = run(request, progress)
     seconds = time.perf_counter() - started
     for note in manifest["notes"]:
         screen.remark(note)
@@ -173,10 +174,8 @@ def partition(
     folder = _stored(data, output, data_dir, screen)
     started = time.perf_counter()
     manifest = read_manifest(folder)
-    with screen.counting("writing parts", manifest.get("n_nodes"), "nodes") as advance:
-        found = partition_graph(
-            folder, parts, method=method, on_note=screen.remark, advance=advance
-        )
+    with screen.showing() as progress:
+        found = partition_graph(folder, parts, method=method, progress=progress)
     seconds = time.perf_counter() - started
     shown = {"n_nodes": "nodes", "n_edges": "edges", "n_halo": "halo rows", "n_cut": "cut edges"}
     sizes = {name: [asdict(part)[name] for part in found] for name in shown}
@@ -237,9 +236,8 @@ def verify(
     from graphconv.storage.memory import in_units
     from graphconv.storage.stored_graph import verify_graph
 
-    total = sum(file.stat().st_size for file in folder.glob("*")) if folder.is_dir() else None
-    with screen.counting("verifying", total, "bytes") as advance:
-        n_bytes = verify_graph(folder, advance)
+    with screen.showing() as progress:
+        n_bytes = verify_graph(folder, progress)
     screen.note(f"{folder}: {in_units(n_bytes)} as they were written")
     screen.result({"output": str(folder), "bytes": n_bytes})
 

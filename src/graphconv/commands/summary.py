@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.commands.console import Screen
-from graphconv.commands.data_source import SPLITS
 from graphconv.graph import Graph
+from graphconv.graph.names import SPLIT_NAMES
 from graphconv.io.wording import count
 from graphconv.training.calibration import Calibration, expected_calibration_error
 from graphconv.training.scores import accuracy, micro_f1
@@ -34,8 +34,10 @@ def describe(graph: Graph) -> list[str]:
         *extras,
     ]
     sizes = _sizes(graph)
-    used = [f"{sizes[f'n_{name}']:,} {name}" for name in SPLITS]
-    spare = graph.n_entities - sizes["n_unlabelled"] - sum(sizes[f"n_{name}"] for name in SPLITS)
+    used = [f"{sizes[f'n_{name}']:,} {name}" for name in SPLIT_NAMES]
+    spare = (
+        graph.n_entities - sizes["n_unlabelled"] - sum(sizes[f"n_{name}"] for name in SPLIT_NAMES)
+    )
     used += [f"{spare:,} in no split"] if spare else []
     lack = sizes["n_unlabelled"]
     end = f"; {count(lack, 'node')} to label" if lack else ""
@@ -77,7 +79,7 @@ def measure(graph: Graph, each: FloatMatrix, paper: float | None) -> dict[str, A
     measures = {"accuracy": accuracy}
     if graph.is_multilabel:
         measures["micro_f1"] = micro_f1
-    for name in SPLITS:
+    for name in SPLIT_NAMES:
         index = getattr(graph, f"{name}_index")
         for what, function in measures.items():
             key, labels = f"{name}_{what}", graph.labels[index]
@@ -127,7 +129,7 @@ def show_results(results: dict[str, Any], screen: Screen) -> None:
     is_multilabel = "train_micro_f1" in results
     measures = {"accuracy": "accuracy" + " of pairs" * is_multilabel, "micro_f1": "micro F1"}
     rows = []
-    for name in SPLITS:
+    for name in SPLIT_NAMES:
         for what, shown in measures.items():
             if results.get(f"{name}_{what}") is not None:
                 paper = results["paper_accuracy"] if (name, what) == ("test", "accuracy") else None
@@ -172,5 +174,5 @@ def _percent(results: dict[str, Any], key: str) -> str:
 
 
 def _sizes(graph: Graph) -> dict[str, int]:
-    sizes = {f"n_{name}": len(getattr(graph, f"{name}_index")) for name in SPLITS}
+    sizes = {f"n_{name}": len(getattr(graph, f"{name}_index")) for name in SPLIT_NAMES}
     return {**sizes, "n_unlabelled": graph.n_entities - int(graph.is_labelled.sum())}

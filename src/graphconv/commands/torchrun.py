@@ -19,6 +19,7 @@ import torch
 
 from graphconv.commands.console import Screen
 from graphconv.commands.data_source import DataRequest, load_outline
+from graphconv.commands.process_table import show_figures
 from graphconv.commands.train import about_earlier, about_kernels, finish, tell_if_finished
 from graphconv.commands.training_job import Job, ModelRequest, identity_of, load_job, resolve
 from graphconv.engine.blocks import Array, Space, run_in_blocks
@@ -26,6 +27,7 @@ from graphconv.engine.objective import LabelledBatch
 from graphconv.graph import Graph
 from graphconv.graph.scaling import FeatureScaler, fit_stored_scaler
 from graphconv.graph.splits import check_trainable
+from graphconv.io.progress import counter
 from graphconv.kernels import KernelName
 from graphconv.models.gcn import GCN
 from graphconv.models.settings import Settings, resolve_settings
@@ -46,7 +48,7 @@ from graphconv.training.fitted import FittedGCN, scaled_features
 from graphconv.training.loop import MakeBatches, TrainingState, single_torch_thread, train
 from graphconv.training.part_batches import Members, PartBatches
 from graphconv.training.part_memory import settle_part_batches
-from graphconv.training.process_figures import process_figures, show_figures
+from graphconv.training.process_figures import process_figures
 from graphconv.training.processes import Processes, started_processes
 
 # Rows of predictions that travel at a time.
@@ -300,8 +302,9 @@ class _Trainer:
         with (
             torch.no_grad(),
             single_torch_thread(),
-            screen.counting("predicting", n_rows, "rows") as advance,
+            screen.showing() as progress,
         ):
+            advance = counter(progress, "predicting", n_rows)
             logits = run_in_blocks(
                 self.model, graph, self.scaler, scratch=scratch, advance=advance, halo=halo
             )[: self.part.n_own]

@@ -30,6 +30,7 @@ from graphconv.commands.training_job import (
 from graphconv.estimators.baselines import make_estimator
 from graphconv.graph import Graph
 from graphconv.io.files import REPORT_FILE, json_text, replacing_folder
+from graphconv.io.progress import counter
 from graphconv.kernels import native_missing
 from graphconv.models.settings import PAPER_ACCURACY
 from graphconv.training.scores import mean_over_runs
@@ -120,7 +121,8 @@ def _train_gcn(job: Job, resume: bool, checkpoint_seconds: float) -> None:
     with _keeping_no_diverged(file):
         fitted = _fit(job, file, state)
         n_rows = fitted.graph.n_nodes * len(fitted.model.layers)
-        with job.screen.counting("predicting", n_rows, "rows") as advance:
+        with job.screen.showing() as progress:
+            advance = counter(progress, "predicting", n_rows)
             each = fitted.probabilities(scratch=job.folder.resolve().parent, advance=advance)
     finish(job, file, fitted, each, started)
 

@@ -13,11 +13,12 @@ from typing import Any
 
 from graphconv import __version__
 from graphconv.commands.console import Screen
-from graphconv.commands.data_source import DataRequest, load_data, split_data
+from graphconv.commands.data_source import DataRequest, load_data
 from graphconv.commands.summary import describe, measure, show_results
 from graphconv.estimators.baselines import BASELINES
 from graphconv.graph import Graph
 from graphconv.io.files import check_replaceable, check_writable
+from graphconv.io.named_splits import split_by_name
 from graphconv.io.readers import LoadedGraph
 from graphconv.io.wording import as_file_name, did_you_mean
 from graphconv.models.settings import PAPER_ACCURACY, Settings, resolve_settings
@@ -143,7 +144,7 @@ def load_job(
     """Load the data, if it is not, split it, and find out whether the result can be written."""
     if loaded is None:
         loaded = load_data(data, screen)
-    graph, note = split_data(loaded.graph, data.split, wanted.seed)
+    graph, note = split_by_name(loaded.graph, data.split, wanted.seed)
     folder = Path("runs") / as_file_name(graph.name, "graph") if output is None else output
     check_replaceable(folder)
     check_writable(folder)

@@ -8,28 +8,20 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphconv.commands.console import Screen, TrainingStoppedError
-from graphconv.commands.data_source import (
-    DataRequest,
-    check_options_are_used,
-    load_data,
-    split_data,
-)
-from graphconv.commands.summary import about_isolated
 from graphconv.estimators.baselines import BASELINES, make_estimator
 from graphconv.estimators.verdict import Comparison, rank_methods
 from graphconv.graph import Graph
-from graphconv.io.files import check_writable, json_text, replacing_file
-from graphconv.io.wording import as_file_name, count, did_you_mean
+from graphconv.io.named_splits import split_by_name
+from graphconv.io.progress import Progress, silent
+from graphconv.io.wording import did_you_mean, naming
 
 if TYPE_CHECKING:
     from graphconv.estimators.runs import Record, RunLog, Series
@@ -91,7 +83,8 @@ def choose_methods(names: Sequence[str] | None) -> tuple[str, ...]:
         if name not in METHODS:
             hint = did_you_mean(name, METHODS)
             known = ", ".join(METHODS)
-            raise ValueError(f"methods must be among {known}, or all; got {name!r}{hint}")
+            message = "{methods} must be among {}, or all; got {!r}{}"
+            raise ValueError(naming(message, known, name, hint))
     return tuple(name for name in METHODS if name in wanted)
 
 
@@ -103,7 +96,7 @@ def compare(
     split: str = "fraction",
     random_state: int = 0,
     log_path: Path | None = None,
-    screen: Screen | None = None,
+    progress: Progress = silent,
 ) -> Comparison:
     """Compare methods on repeated random splits of a graph's labelled nodes.
 
@@ -122,8 +115,8 @@ def compare(
         Split k is drawn, and models on it started, with the seed random_state + k.
     log_path : Path, optional
         JSON-lines file of finished runs; what it holds already is not run again.
-    screen : Screen, optional
-        Where progress goes. Default: nowhere.
+    progress : callable, optional
+        Told how far it is, see `graphconv.io.progress`.
 
     Examples
     --------
@@ -135,17 +128,21 @@ def compare(
     """
     chosen = choose_methods(methods)
     if n_splits < 1:
-        raise ValueError(f"splits must be at least 1, got {n_splits}")
+        raise ValueError(naming("{n_splits} must be at least 1, got {}", n_splits))
+    if not 0 <= random_state < 2**32:
+        message = "{random_state} must be from 0 to 2^32 - 1, got {}"
+        raise ValueError(naming(message, random_state))
     if split.partition(":")[0] not in ("fraction", "random"):
-        raise ValueError(f"--split must be fraction, fraction:TRAIN,... or random, got {split!r}")
-    first = _check_split(split_data(graph, split, random_state)[0])
+        message = "{split} must be fraction, fraction:TRAIN,... or random, got {!r}"
+        raise ValueError(naming(message, split))
+    first = _check_split(split_by_name(graph, split, random_state)[0])
     from graphconv.estimators.runs import RunLog
 
     wanted = [_series(graph, name, split, random_state, n_splits) for name in chosen]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "runs.jsonl" if log_path is None else log_path
         with RunLog(path) as log:
-            failed = _run(wanted, graph, log, screen or Screen(quiet=True))
+            failed = _run(wanted, graph, log, progress)
             return _conclude(graph, first, wanted, log, failed)
 
 
@@ -182,7 +179,7 @@ def run_on_splits(series: Series, graph: Graph) -> list[Record]:
     overrides = {"propagation": method.rule} if method.rule else {}
     records = []
     for seed in series.seeds:
-        part, _ = split_data(graph, series.settings["split"], seed)
+        part, _ = split_by_name(graph, series.settings["split"], seed)
         started = perf_counter()
         epochs: int | None
         if method.preset:
@@ -195,38 +192,33 @@ def run_on_splits(series: Series, graph: Graph) -> list[Record]:
     return records
 
 
-def _run(wanted: list[Series], graph: Graph, log: RunLog, screen: Screen) -> dict[str, str]:
+def _run(wanted: list[Series], graph: Graph, log: RunLog, progress: Progress) -> dict[str, str]:
     """Do all runs that are not in the log; for each method that failed, why."""
-    from graphconv.estimators.runs import record_of
-    from graphconv.paper.progress import RunProgress
+    from graphconv.estimators.runs import count_by_cost, record_of
 
     # Split by split: whenever it is interrupted, methods have the same splits, or nearly so.
     pieces = [piece for series in wanted for piece in series.chunks(log.missing(series))]
     pieces.sort(key=lambda piece: piece.seeds)
     n_known = sum(len(series.seeds) for series in wanted) - len(pieces)
     if n_known:
-        screen.remark(f"{n_known} runs are in {log.path} already")
+        progress(f"{n_known} runs are in {log.path} already", None, None)
     failed: dict[str, str] = {}
-    progress = RunProgress(screen)
     if pieces:
         _load_libraries([piece.method for piece in pieces])
-    progress.start(pieces)
-    try:
-        for piece in pieces:
-            if piece.method not in failed:
-                try:
-                    with warnings.catch_warnings():
-                        # Such as classes that no training node has: the same for all methods.
-                        warnings.simplefilter("ignore")
-                        records = piece.task(piece, graph)
-                    log.append(record_of(piece, record) for record in records)
-                except Exception as error:
-                    # Whatever is wrong with a method on this data must not cost the others' runs.
-                    failed[piece.method] = f"{error or type(error).__name__}"
-                    progress.note(f"{piece.method} can't be used here: {failed[piece.method]}")
-            progress.advance(piece)
-    finally:
-        progress.finish()
+    advance = count_by_cost(progress, pieces)
+    for piece in pieces:
+        if piece.method not in failed:
+            try:
+                with warnings.catch_warnings():
+                    # Such as classes that no training node has: the same for all methods.
+                    warnings.simplefilter("ignore")
+                    records = piece.task(piece, graph)
+                log.append(record_of(piece, record) for record in records)
+            except Exception as error:
+                # Whatever is wrong with a method on this data must not cost the others' runs.
+                failed[piece.method] = f"{error or type(error).__name__}"
+                progress(f"{piece.method} can't be used here: {failed[piece.method]}", None, None)
+        advance(piece)
     return failed
 
 
@@ -271,82 +263,3 @@ def _conclude(
         simplest=tuple(series.method for series in wanted),
         failed=failed,
     )
-
-
-def run_comparison(
-    data: DataRequest,
-    methods: Sequence[str] | None,
-    n_splits: int,
-    seed: int,
-    output: Path | None,
-    screen: Screen,
-) -> None:
-    """Compare methods on somebody's data; print the table, write figures and plot to a folder."""
-    chosen = choose_methods(methods)
-    if not 0 <= seed < 2**32:
-        raise ValueError(f"--seed must be from 0 to 2^32 - 1, got {seed}")
-    check_options_are_used(data)
-    with _saying_how_to_go_on():
-        loaded = load_data(replace(data, split=None), screen)
-    name = as_file_name(loaded.graph.name, "graph")
-    folder = Path("runs") / f"compare-{name}" if output is None else output
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--output must be a folder, got the file {folder}")
-    check_writable(folder)
-    for note in (*loaded.notes, *loaded.columns, about_isolated(loaded.graph)):
-        screen.remark(note)
-    log_path = folder / "runs.jsonl"
-    with _saying_how_to_go_on(log_path):
-        found = compare(
-            loaded.graph,
-            chosen,
-            n_splits=n_splits,
-            split=data.split or "fraction",
-            random_state=seed,
-            log_path=log_path,
-            screen=screen,
-        )
-        results: dict[str, Any] = {**found.to_json(), "output": str(folder)}
-        _write(found, results, folder)
-    _tell(found, screen)
-    screen.note(f"compare.png, compare.svg, compare.json and runs.jsonl written to {folder}")
-    screen.result(results)
-
-
-@contextmanager
-def _saying_how_to_go_on(log_path: Path | None = None) -> Iterator[None]:
-    """On Ctrl-C, say which runs are kept and what goes on from them."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        n_kept = 0
-        if log_path is not None and log_path.exists():
-            n_kept = log_path.read_bytes().count(b"\n")
-        if not n_kept:
-            raise TrainingStoppedError(
-                "no run had finished, so none is kept; the same command starts anew"
-            ) from None
-        raise TrainingStoppedError(
-            f"{count(n_kept, 'run')} kept; the same command goes on from {log_path}"
-        ) from None
-
-
-def _write(found: Comparison, results: dict[str, Any], folder: Path) -> None:
-    from graphconv.report.comparison import draw_comparison
-    from graphconv.report.figures import save_figure
-
-    with replacing_file(folder / "compare.json") as new:
-        new.write_text(json_text(results, indent=1), encoding="utf-8")
-    save_figure(draw_comparison(found), folder / "compare")
-
-
-def _tell(found: Comparison, screen: Screen) -> None:
-    columns, rows = found.table()
-    sizes = f"{found.n_train} training, {found.n_validation} validation, {found.n_test} test nodes"
-    title = f"{found.dataset}: {found.n_splits} random splits of {sizes}"
-    screen.table(title, columns, rows)
-    screen.say(f"\n{found.recommendation}")
-    for name, reason in found.failed.items():
-        screen.remark(f"{name} failed: {reason}")
-    screen.remark(found.caution)
-    screen.remark("intervals are of paired differences, Nadeau and Bengio's corrected t")

@@ -20,6 +20,7 @@ from typing import Any
 from graphconv import __version__
 from graphconv.graph import Graph
 from graphconv.io.files import json_text
+from graphconv.io.progress import Progress, counter
 
 Record = dict[str, Any]
 # A module-level function, since it is sent to other processes by its name.
@@ -189,3 +190,13 @@ def _lock(descriptor: int, path: Path) -> None:
         ) from None
     except OSError:  # a file system without locks
         return
+
+
+def count_by_cost(progress: Progress, pieces: Sequence[Series]) -> Callable[[Series], None]:
+    """What to call with each piece that is done; tells the share of the whole cost that is."""
+
+    def cost(piece: Series) -> int:
+        return round(1000 * len(piece.seeds) * piece.cost)
+
+    advance = counter(progress, "runs", sum(map(cost, pieces)))
+    return lambda piece: advance(cost(piece))

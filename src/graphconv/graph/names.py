@@ -4,5 +4,4 @@ from typing import Literal, get_args
 
 Scaling = Literal["auto", "row", "l2", "standard", "none"]
 SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
-SplitName = Literal["train", "validation", "test"]
-SPLIT_NAMES: tuple[SplitName, ...] = get_args(SplitName)
+SPLIT_NAMES = ("train", "validation", "test")

@@ -334,12 +334,8 @@ def check_trainable(graph: Graph) -> None:
         )
     if graph.is_multilabel:
         return
+    check_two_classes(graph)
     present = np.unique(train_labels)
-    if len(present) < 2:
-        name = graph.class_names[int(present[0])]
-        raise ValueError(
-            f"training nodes must have at least two classes, got one class only: {name!r}"
-        )
     later = np.concatenate([graph.validation_index, graph.test_index])
     missing = np.setdiff1d(graph.labels[later], present)
     if len(missing):
@@ -350,4 +346,14 @@ def check_trainable(graph: Graph) -> None:
             "it can't be predicted",
             UserWarning,
             stacklevel=4,
+        )
+
+
+def check_two_classes(graph: Graph) -> None:
+    """Refuse training nodes that are all of one class; of several labels a node one is enough."""
+    present = np.unique(graph.labels[graph.train_index])
+    if len(present) == 1 and not graph.is_multilabel:
+        name = graph.class_names[int(present[0])]
+        raise ValueError(
+            f"training nodes must have at least two classes, got one class only: {name!r}"
         )

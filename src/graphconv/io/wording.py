@@ -97,6 +97,23 @@ def made_undirected(n_edges: int) -> str:
     return f"{count(n_edges, 'directed edge')} {'was' if n_edges == 1 else 'were'} made undirected"
 
 
+def duration(seconds: float) -> str:
+    """Seconds as people say them.
+
+    Examples
+    --------
+    >>> from graphconv.io.wording import duration
+    >>> duration(42), duration(185), duration(7300)
+    ('42 s', '3 min 5 s', '2 h 1 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
 def one_line(text: object) -> str:
     return " ".join(str(text).split())
 

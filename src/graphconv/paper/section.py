@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from graphconv.commands.console import Screen
+from graphconv.io.progress import Progress, silent
 from graphconv.models.settings import Settings, resolve_settings
 
 
@@ -32,7 +32,8 @@ class Request:
         Sizes to measure instead of the paper's: for tests.
     timing_devices : tuple of str, optional
         Devices to measure instead of those there are: for tests.
-    screen : Screen
+    progress : callable
+        Told how far it is, see `graphconv.io.progress`.
     """
 
     output: Path
@@ -44,7 +45,7 @@ class Request:
     max_epochs: int | None = None
     timing_edges: tuple[int, ...] = ()
     timing_devices: tuple[str, ...] = ()
-    screen: Screen = field(default_factory=Screen)
+    progress: Progress = silent
 
     def datasets_of(self, all_of_them: tuple[str, ...]) -> tuple[str, ...]:
         """Those of an experiment's data sets that are wanted, in its order."""

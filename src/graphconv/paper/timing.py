@@ -105,9 +105,8 @@ def _curve(request: Request, log: RunLog, device: str) -> Curve:
                 raise MemoryError(f"{title}: not even the smallest random graph fits in memory")
             return Curve(title, tuple(records), n_edges)
         records.append(record)
-        request.screen.note(
-            f"timing, {title}: {n_edges:,} edges, {record['seconds']:.2g} s an epoch"
-        )
+        told = f"{n_edges:,} edges, {record['seconds']:.2g} s per epoch"
+        request.progress(f"timing, {title}: {told}", None, None)
     return Curve(title, tuple(records), None)
 
 

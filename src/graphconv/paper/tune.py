@@ -60,10 +60,9 @@ def _search(graph: Graph, request: Request) -> Any:
             "hidden": trial.suggest_categorical("hidden", HIDDEN),
         }
         found = _train(graph, request, chosen, range(FIRST_SEED, FIRST_SEED + N_SEEDS))
-        request.screen.note(
-            f"tune: trial {trial.number + 1} of {n_trials}, {_in_words(chosen)}: "
-            f"validation accuracy {found.validation:.2f} %"
-        )
+        told = f"validation accuracy {found.validation:.2f} %"
+        number = f"trial {trial.number + 1} of {n_trials}"
+        request.progress(f"tune: {number}, {_in_words(chosen)}: {told}", None, None)
         return found.validation
 
     done = sum(trial.state.name == "COMPLETE" for trial in study.trials)

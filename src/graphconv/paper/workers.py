@@ -11,19 +11,19 @@ import signal
 import threading
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait as wait_for_end
 from pathlib import Path
 
-from graphconv.estimators.runs import Record, RunLog, Series, record_of
+from graphconv.estimators.runs import Record, RunLog, Series, count_by_cost, record_of
 from graphconv.graph import Graph
 from graphconv.io.datasets import load_dataset
+from graphconv.io.progress import Progress, silent
 from graphconv.io.wording import naming
 from graphconv.kernels import native_missing
-from graphconv.paper.progress import RunProgress
 
 # What numerical libraries read when they are imported, to use one thread each.
 _ONE_THREAD = (
@@ -37,7 +37,7 @@ _ONE_THREAD = (
 def run_all(
     wanted: Sequence[Series],
     log: RunLog,
-    progress: RunProgress,
+    progress: Progress = silent,
     data_dir: Path | None = None,
     n_workers: int | None = None,
 ) -> dict[str, str]:
@@ -48,7 +48,8 @@ def run_all(
     wanted : sequence of Series
         In the order they are taken up; two that ask for the same runs are done once.
     log : RunLog
-    progress : RunProgress
+    progress : callable, optional
+        Told how far it is, see `graphconv.io.progress`.
     data_dir : Path, optional
     n_workers : int, optional
         Processes at a time. Default: one for every core this process may use.
@@ -62,16 +63,12 @@ def run_all(
     n_workers = min(n_workers or n_cores(), len(pieces))
     alone = [piece for piece in pieces if piece.is_alone or n_workers == 1]
     beside = [piece for piece in pieces if not (piece.is_alone or n_workers == 1)]
-    work = _Round(log, progress, data_dir)
-    progress.start(pieces)
-    try:
-        for piece in alone:
-            work.settle(piece, work.failed.get(piece.fingerprint) or _attempt(piece, data_dir))
-        if beside:
-            with _pool(n_workers) as pool:
-                work.run_beside(pool, beside, n_workers)
-    finally:
-        progress.finish()
+    work = _Round(log, progress, count_by_cost(progress, pieces), data_dir)
+    for piece in alone:
+        work.settle(piece, work.failed.get(piece.fingerprint) or _attempt(piece, data_dir))
+    if beside:
+        with _pool(n_workers) as pool:
+            work.run_beside(pool, beside, n_workers)
     return work.failed
 
 
@@ -98,7 +95,8 @@ class _Round:
     """Where the outcomes of some runs go."""
 
     log: RunLog
-    progress: RunProgress
+    progress: Progress
+    advance: Callable[[Series], None]
     data_dir: Path | None
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -116,7 +114,6 @@ class _Round:
                 else:
                     running[pool.submit(_attempt, piece, self.data_dir)] = piece
             done, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
-            self.progress.tick()
             for future in done:
                 piece = running.pop(future)
                 self.settle(piece, _outcome(future, piece))
@@ -125,11 +122,11 @@ class _Round:
         """Log the records of a piece, or note why there are none."""
         if isinstance(outcome, str):
             if piece.fingerprint not in self.failed:
-                self.progress.note(f"{piece.name}: {outcome}")
+                self.progress(f"{piece.name}: {outcome}", None, None)
             self.failed[piece.fingerprint] = outcome
         else:
             self.log.append(record_of(piece, run) for run in outcome)
-        self.progress.advance(piece)
+        self.advance(piece)
 
 
 def _outcome(future: Future[list[Record] | str], piece: Series) -> list[Record] | str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -21,6 +21,7 @@ import numpy.typing as npt
 from graphconv import __version__
 from graphconv.graph import Graph
 from graphconv.io.files import json_text, replacing_file
+from graphconv.io.progress import Progress, silent
 from graphconv.io.wording import count
 from graphconv.report import sections, words
 from graphconv.report.findings import Findings, links
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 # A stage's name, steps done, steps in all.
-OnProgress = Callable[[str, int, int], None]
 MAX_GRAPH_NODES = 2_000
 MAX_DRAWN_EDGES = 20_000
 # Marks on the map; of more nodes a sample is shown, but every one can be searched for.
@@ -47,7 +47,7 @@ def write_report(
     path: Path | str,
     *,
     separator: str = ";",
-    on_progress: OnProgress | None = None,
+    progress: Progress = silent,
 ) -> None:
     """Write the report of a fitted model as one HTML file.
 
@@ -57,7 +57,7 @@ def write_report(
     path : Path or str
     separator : str
         What stands between several labels of one node.
-    on_progress : callable, optional
+    progress : callable, optional
         Told the name of a long stage, the steps done and the steps in all.
 
     Examples
@@ -83,12 +83,12 @@ def write_report(
         separator=separator,
     )
     findings = Findings(predictions, averaged, fitted.calibration)
-    text = _fill(findings, fitted, on_progress or (lambda name, done, total: None))
+    text = _fill(findings, fitted, progress)
     with replacing_file(Path(path)) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def _fill(findings: Findings, fitted: FittedGCN, on_progress: OnProgress) -> str:
+def _fill(findings: Findings, fitted: FittedGCN, progress: Progress) -> str:
     """The template with everything in its place."""
     from plotly.offline import get_plotlyjs
 
@@ -96,7 +96,7 @@ def _fill(findings: Findings, fitted: FittedGCN, on_progress: OnProgress) -> str
 
     graph = findings.graph
     charts = make_charts(findings, fitted.history)
-    places = _map_places(fitted, on_progress)
+    places = _map_places(fitted, progress)
     data = {
         **_node_data(findings, places),
         "charts": {
@@ -104,7 +104,7 @@ def _fill(findings: Findings, fitted: FittedGCN, on_progress: OnProgress) -> str
             name: json.loads(chart.to_json())
             for name, chart in charts.items()
         },
-        "graph": _graph_data(graph, on_progress),
+        "graph": _graph_data(graph, progress),
     }
     parts = {
         "title": escape(f"Report: {graph.name}"),
@@ -152,7 +152,7 @@ def _subtitle(graph: Graph) -> str:
     )
 
 
-def _map_places(fitted: FittedGCN, on_progress: OnProgress) -> Array:
+def _map_places(fitted: FittedGCN, progress: Progress) -> Array:
     """Where each node lies on the map; relations have no place there."""
     if fitted.settings.hidden:
         rows: Array = fitted.embedding()
@@ -161,7 +161,7 @@ def _map_places(fitted: FittedGCN, on_progress: OnProgress) -> Array:
         rows = np.log(np.maximum(shares, 1e-9)).reshape(len(shares), -1)
     rows = rows[: fitted.graph.n_entities]
     stage = f"laying out the map of {count(len(rows), 'node')}"
-    return embedding_map(rows, on_step=lambda done, total: on_progress(stage, done, total))
+    return embedding_map(rows, on_step=lambda done, total: progress(stage, done, total))
 
 
 def _map_text(graph: Graph, places: Array) -> str:
@@ -253,7 +253,7 @@ def _label_texts(findings: Findings) -> tuple[list[str], Array, Array]:
     return distinct, np.array([number[text] for text in found]), np.where(known, truth, _NO_LABEL)
 
 
-def _graph_data(graph: Graph, on_progress: OnProgress) -> dict[str, Any] | None:
+def _graph_data(graph: Graph, progress: Progress) -> dict[str, Any] | None:
     """Places and edges of a graph that is small enough to be drawn.
 
     Relations have places, or a knowledge graph would have no edges; the page puts no mark there.
@@ -261,9 +261,7 @@ def _graph_data(graph: Graph, on_progress: OnProgress) -> dict[str, Any] | None:
     if graph.n_nodes > MAX_GRAPH_NODES:
         return None
     stage = f"drawing the graph of {count(graph.n_nodes, 'node')}"
-    places = graph_layout(
-        graph.adjacency, on_step=lambda done, total: on_progress(stage, done, total)
-    )
+    places = graph_layout(graph.adjacency, on_step=lambda done, total: progress(stage, done, total))
     places = np.round(places / max(float(np.abs(places).max(initial=0)), 1e-9) * 32_000)
     edges = _edges(graph)
     return {

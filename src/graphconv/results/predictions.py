@@ -13,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import Graph
+from graphconv.graph.names import SPLIT_NAMES
 from graphconv.io.files import replacing_file
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # The first is for nodes that are in none.
-SPLITS = ("", "train", "validation", "test")
+SPLITS = ("", *SPLIT_NAMES)
 # Rows that are made into text at a time.
 BLOCK_ROWS = 1 << 16
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphconv.commands.console import Screen
 from graphconv.io.delimited import line_of_row, read_header, unreadable_as_value_error
 from graphconv.io.joined_tables import matching_files
+from graphconv.io.progress import Progress
 from graphconv.io.sniffing import DELIMITERS, TextFormat
 from graphconv.io.table_columns import no_such_column
 from graphconv.io.table_files import PARQUET_SUFFIXES
@@ -158,8 +158,8 @@ def _columns(path: Path, delimiter: str | None, database: Database) -> dict[str,
 class Database:
     """A DuckDB database in a file, within a memory limit; what does not fit spills beside it."""
 
-    def __init__(self, path: Path, memory: int, spill: Path, screen: Screen) -> None:
-        self.screen = screen
+    def __init__(self, path: Path, memory: int, spill: Path, progress: Progress) -> None:
+        self.progress = progress
         duckdb = import_duckdb()
         self._errors = duckdb.Error
         limit = f"{max(memory, 1 << 26) // (1 << 20)}MiB"
@@ -181,12 +181,10 @@ class Database:
                 return
             job = executor.submit(self._connection.execute, statement)
             try:
-                with self.screen.counting(title, 100, "%") as advance:
-                    shown_so_far = 0
-                    while not _is_done(job):
-                        percent = int(self._connection.query_progress())
-                        advance(max(0, percent - shown_so_far))
-                        shown_so_far = max(percent, shown_so_far)
+                percent = 0
+                while not _is_done(job):
+                    percent = max(percent, int(self._connection.query_progress()))
+                    self.progress(title, percent, 100)
             except BaseException:
                 self._connection.interrupt()
                 raise

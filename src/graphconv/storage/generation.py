@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from graphconv.graph import IntArray
 from graphconv.io.files import replacing_folder
+from graphconv.io.progress import Progress, counter, silent
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,7 +103,7 @@ def write_generated(
     *,
     format: str = "parquet",
     rows_per_file: int = 1 << 24,
-    advance: Advance | None = None,
+    progress: Progress = silent,
 ) -> list[Path]:
     """Write the tables of a graph into a new folder, whole or not at all.
 
@@ -114,8 +115,8 @@ def write_generated(
     format : {"parquet", "csv"}
     rows_per_file : int
         A table of more rows is cut into edges-0000, edges-0001, ...; else it is one file, edges.
-    advance : callable, optional
-        Told how many more rows are written.
+    progress : callable, optional
+        Told how far it is, see `graphconv.io.progress`.
 
     Returns
     -------
@@ -141,7 +142,7 @@ def write_generated(
         raise ValueError(f"rows_per_file must be at least 1, got {rows_per_file}")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} must be a new or empty folder")
-    advance = advance or (lambda n_rows: None)
+    advance = counter(progress, "generating", recipe.n_nodes + recipe.n_edges)
     with replacing_folder(folder) as new:
         names = _write_pieces(_edge_chunks(recipe), new, "edges", format, rows_per_file, advance)
         names += _write_pieces(_node_chunks(recipe), new, "nodes", format, rows_per_file, advance)

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import Graph, IntArray
-from graphconv.storage.partition import SPLITS, PartSummary, parts_folder
+from graphconv.graph.names import SPLIT_NAMES
+from graphconv.storage.partition import PartSummary, parts_folder
 from graphconv.storage.stored_checks import (
     check_bounds,
     check_matrix,
@@ -134,7 +135,7 @@ def _open(folder: Path, manifest: dict[str, Any]) -> GraphPart:
         "class_names": tuple(manifest["class_names"]),
         "node_ids": np.asarray(arrays["nodes"]),
         "feature_names": None,
-        **{f"{name}_index": np.asarray(arrays[f"{name}_index"]) for name in SPLITS},
+        **{f"{name}_index": np.asarray(arrays[f"{name}_index"]) for name in SPLIT_NAMES},
     }
     graph = Graph.trusted(
         values,

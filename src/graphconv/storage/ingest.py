@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from graphconv import __version__
-from graphconv.commands.console import Screen
 from graphconv.io.files import json_text, put_in_place, remove_leftovers, replacing_file
 from graphconv.io.joined_tables import matching_files
+from graphconv.io.progress import Progress, silent
 from graphconv.io.table_graph import TableOptions
 from graphconv.io.wording import count, naming
 from graphconv.storage.duckdb_tables import Database, TableFiles, find_tables, import_duckdb
@@ -92,7 +92,7 @@ class Work:
     database: Database
     edges: TableFiles
     nodes: TableFiles | None
-    screen: Screen
+    progress: Progress
     found: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -119,14 +119,14 @@ _STAGES: dict[str, Callable[[Work], None]] = {
 }
 
 
-def ingest(request: IngestRequest, screen: Screen | None = None) -> dict[str, Any]:
+def ingest(request: IngestRequest, progress: Progress = silent) -> dict[str, Any]:
     r"""Make a stored graph of table files, whole or not at all.
 
     Parameters
     ----------
     request : IngestRequest
-    screen : Screen, optional
-        Where progress and remarks go; nowhere by default.
+    progress : callable, optional
+        Told how far it is, see `graphconv.io.progress`.
 
     Returns
     -------
@@ -143,7 +143,6 @@ def ingest(request: IngestRequest, screen: Screen | None = None) -> dict[str, An
     >>> manifest["n_nodes"], manifest["n_edges"]
     (3, 2)
     """
-    screen = screen or Screen(quiet=True)
     import_duckdb()
     output = Path(os.path.realpath(request.output))
     remove_leftovers(output)
@@ -151,19 +150,20 @@ def ingest(request: IngestRequest, screen: Screen | None = None) -> dict[str, An
     work_folder = output.with_name(f".{output.name}.ingest")
     memory = request.memory if request.memory is not None else available_memory() // 2
     identity = _identity(request)
-    state = _read_state(work_folder, identity, screen)
+    state = _read_state(work_folder, identity, progress)
     is_resumed = bool(state["finished"])
     (work_folder / "arrays").mkdir(parents=True, exist_ok=True)
     database = Database(
         work_folder / "work.duckdb",
         int((memory - _OWN_MEMORY) * 0.7),
         work_folder / "spill",
-        screen,
+        progress,
     )
     try:
         edges = find_tables(request.edges, database)
         nodes = find_tables(request.nodes, database) if request.nodes else None
-        work = Work(request, work_folder / "arrays", database, edges, nodes, screen, state["found"])
+        arrays = work_folder / "arrays"
+        work = Work(request, arrays, database, edges, nodes, progress, state["found"])
         for name, stage in _STAGES.items():
             if name in state["finished"]:
                 continue
@@ -177,9 +177,9 @@ def ingest(request: IngestRequest, screen: Screen | None = None) -> dict[str, An
     if not _is_in_place(output, text):
         (work.folder / MANIFEST).write_text(text, encoding="utf-8")
         if is_resumed and not _is_whole(work.folder):
-            screen.remark(f"starting anew: {work_folder.name} is damaged")
+            progress(f"starting anew: {work_folder.name} is damaged", None, None)
             shutil.rmtree(work_folder)
-            return ingest(request, screen)
+            return ingest(request, progress)
         put_in_place(work.folder, output)
     # First of all, so that nobody goes on from what is left if this is cut short.
     (work_folder / "state.json").unlink()
@@ -222,7 +222,7 @@ def _shown_options(options: TableOptions) -> dict[str, Any]:
     return {**asdict(replace(options, encoding=None)), "name": options.name}
 
 
-def _read_state(folder: Path, identity: dict[str, Any], screen: Screen) -> dict[str, Any]:
+def _read_state(folder: Path, identity: dict[str, Any], progress: Progress) -> dict[str, Any]:
     fresh: dict[str, Any] = {"identity": identity, "finished": [], "found": {}}
     path = folder / "state.json"
     if not path.is_file():
@@ -235,10 +235,10 @@ def _read_state(folder: Path, identity: dict[str, Any], screen: Screen) -> dict[
         is_whole = False
     if not is_whole or state["identity"] != identity:
         what = "is of other files or options" if is_whole else "is damaged"
-        screen.remark(f"starting anew: {folder.name} {what}")
+        progress(f"starting anew: {folder.name} {what}", None, None)
         shutil.rmtree(folder)
         return fresh
-    screen.remark(f"continuing after {', '.join(state['finished'])} ({folder})")
+    progress(f"continuing after {', '.join(state['finished'])} ({folder})", None, None)
     return state
 
 

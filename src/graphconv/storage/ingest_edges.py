@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import IntArray
+from graphconv.io.progress import counter
 from graphconv.io.wording import count, made_undirected
 from graphconv.storage.edge_merge import NODE_BITS, EdgeMerge, Entries
 from graphconv.storage.stored_graph import ArrayWriter, write_array
@@ -27,10 +28,10 @@ def write_adjacency(work: Work) -> None:
     is_sum = options.duplicates == "sum" or (options.duplicates is None and has_weight)
     merge = EdgeMerge(has_weight, is_sum)
     sink = _AdjacencyWriter(work, found["n_nodes"])
-    with work.screen.counting("sorting and writing edges", None, "edges") as advance:
-        for entries in merge.entries(_sorted_edges(work, has_weight, is_sum)):
-            sink.append(entries)
-            advance(len(entries.rows))
+    advance = counter(work.progress, "sorting and writing edges", None)
+    for entries in merge.entries(_sorted_edges(work, has_weight, is_sum)):
+        sink.append(entries)
+        advance(len(entries.rows))
     sink.close()
     _tell(work, merge, is_sum)
 

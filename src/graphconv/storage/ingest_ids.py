@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphconv.io.files import file_checksum
+from graphconv.io.progress import counter
 from graphconv.io.wording import count, naming, shown
 from graphconv.storage.duckdb_tables import TableFiles, identifier
 from graphconv.storage.stored_graph import ArrayWriter
@@ -155,25 +156,25 @@ def write_ids(work: Work) -> None:
         "SELECT bool_and(coalesce(id = CAST(TRY_CAST(id AS BIGINT) AS VARCHAR), false)) FROM ids"
     )
     n_nodes = work.found["n_nodes"]
-    with work.screen.counting("writing ids", n_nodes, "ids") as advance:
-        if is_whole:
-            writer = ArrayWriter(work.folder / "ids.bin", "<i8")
-            query = "SELECT CAST(id AS BIGINT) FROM ids ORDER BY number"
-            for batch in database.batches(query, _BATCH_ROWS):
-                writer.append(batch.column(0).to_numpy())
-                advance(len(batch))
-            work.found["arrays"]["ids"] = writer.close().to_json()
-            work.found["ids_file"] = None
-            return
-        path = work.folder / "ids.arrow"
-        schema = pa.schema([("id", pa.large_string())])
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as file:
-            query = "SELECT id FROM ids ORDER BY number"
-            for batch in database.batches(query, _BATCH_ROWS):
-                column = batch.column(0).cast(pa.large_string())
-                file.write_batch(pa.record_batch([column], schema=schema))
-                advance(len(batch))
-        work.found["ids_file"] = {"file": path.name, "blake2b": file_checksum(path)}
+    advance = counter(work.progress, "writing ids", n_nodes)
+    if is_whole:
+        writer = ArrayWriter(work.folder / "ids.bin", "<i8")
+        query = "SELECT CAST(id AS BIGINT) FROM ids ORDER BY number"
+        for batch in database.batches(query, _BATCH_ROWS):
+            writer.append(batch.column(0).to_numpy())
+            advance(len(batch))
+        work.found["arrays"]["ids"] = writer.close().to_json()
+        work.found["ids_file"] = None
+        return
+    path = work.folder / "ids.arrow"
+    schema = pa.schema([("id", pa.large_string())])
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as file:
+        query = "SELECT id FROM ids ORDER BY number"
+        for batch in database.batches(query, _BATCH_ROWS):
+            column = batch.column(0).cast(pa.large_string())
+            file.write_batch(pa.record_batch([column], schema=schema))
+            advance(len(batch))
+    work.found["ids_file"] = {"file": path.name, "blake2b": file_checksum(path)}
 
 
 def optional_column(

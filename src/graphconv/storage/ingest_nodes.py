@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphconv.graph import IntArray
+from graphconv.graph.names import SPLIT_NAMES
 from graphconv.io.number_columns import neutral_number
+from graphconv.io.progress import counter
 from graphconv.io.table_encoding import CategoricalColumn, TableEncoding
 from graphconv.io.table_files import Table
 from graphconv.io.table_labels import SPLIT_MARKS, read_labels
@@ -22,7 +24,6 @@ from graphconv.storage.stored_graph import ArrayWriter, write_array
 if TYPE_CHECKING:
     from graphconv.storage.ingest import Work
 
-_SPLITS = ("train", "validation", "test")
 # Numbers of a block of features that are held at a time.
 _BLOCK_NUMBERS = 1 << 21
 # More distinct labels than this are no classes but names.
@@ -107,30 +108,30 @@ def _write_blocks(work: Work, encoding: TableEncoding) -> None:
         _encoded(work, encoding), _unknown_rows(encoding, n_nodes - work.found["n_table"])
     )
     arrays = work.found["arrays"]
-    with work.screen.counting("writing features", n_nodes, "nodes") as advance:
-        if not encoding.categorical:
-            kind = "<f2" if work.request.feature_type == "float16" else "<f4"
-            dense = ArrayWriter(work.folder / "features.bin", kind, (n_columns,))
-            for block in blocks:
-                dense.append(block)
-                advance(len(block))
-            arrays["features"] = dense.close().to_json()
-            return
-        parts = {"indices": "<i4", "data": "<f4", "indptr": "<i8"}
-        writers = {
-            part: ArrayWriter(work.folder / f"features.{part}.bin", kind)
-            for part, kind in parts.items()
-        }
-        n_entries = 0
-        writers["indptr"].append(np.zeros(1, dtype=np.int64))
+    advance = counter(work.progress, "writing features", n_nodes)
+    if not encoding.categorical:
+        kind = "<f2" if work.request.feature_type == "float16" else "<f4"
+        dense = ArrayWriter(work.folder / "features.bin", kind, (n_columns,))
         for block in blocks:
-            writers["indptr"].append(block.indptr[1:].astype(np.int64) + n_entries)
-            writers["indices"].append(block.indices)
-            writers["data"].append(block.data)
-            n_entries += block.nnz
-            advance(block.shape[0])
-        for part, writer in writers.items():
-            arrays[f"features.{part}"] = writer.close().to_json()
+            dense.append(block)
+            advance(len(block))
+        arrays["features"] = dense.close().to_json()
+        return
+    parts = {"indices": "<i4", "data": "<f4", "indptr": "<i8"}
+    writers = {
+        part: ArrayWriter(work.folder / f"features.{part}.bin", kind)
+        for part, kind in parts.items()
+    }
+    n_entries = 0
+    writers["indptr"].append(np.zeros(1, dtype=np.int64))
+    for block in blocks:
+        writers["indptr"].append(block.indptr[1:].astype(np.int64) + n_entries)
+        writers["indices"].append(block.indices)
+        writers["data"].append(block.data)
+        n_entries += block.nnz
+        advance(block.shape[0])
+    for part, writer in writers.items():
+        arrays[f"features.{part}"] = writer.close().to_json()
 
 
 def _unknown_rows(encoding: TableEncoding, n_rows: int) -> Iterator[Any]:
@@ -255,7 +256,7 @@ def _split_index(work: Work, labels: IntArray) -> dict[str, IntArray] | None:
     if wrong is not None:
         refuse_row(work, nodes, wrong, column, "be train, validation or test, or empty")
     cases = " ".join(
-        f"WHEN {quoted(value)} THEN {_SPLITS.index(meant)}"
+        f"WHEN {quoted(value)} THEN {SPLIT_NAMES.index(meant)}"
         for value, meant in SPLIT_MARKS.items()
         if meant
     )
@@ -267,7 +268,7 @@ def _split_index(work: Work, labels: IntArray) -> dict[str, IntArray] | None:
     unlabelled = (labels[: len(marks)] < 0) & (marks >= 0)
     bare = np.flatnonzero(unlabelled & (marks < 2))
     if len(bare) and work.options.require_label:
-        place, name = nodes.at(database, int(bare[0])), _SPLITS[marks[bare[0]]]
+        place, name = nodes.at(database, int(bare[0])), SPLIT_NAMES[marks[bare[0]]]
         raise ValueError(f"{place}: a {name} node must have a label, got none")
     if unlabelled.any():
         work.note(
@@ -275,7 +276,7 @@ def _split_index(work: Work, labels: IntArray) -> dict[str, IntArray] | None:
             "label: to be predicted, in no split"
         )
     marks[unlabelled] = -1
-    index = {name: np.flatnonzero(marks == number) for number, name in enumerate(_SPLITS)}
+    index = {name: np.flatnonzero(marks == number) for number, name in enumerate(SPLIT_NAMES)}
     if not len(index["train"]):
         work.note("no node is marked train: all labelled nodes without a mark are for training")
         unmarked = labels >= 0

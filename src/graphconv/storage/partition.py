@@ -20,7 +20,9 @@ import scipy.sparse as sp
 
 from graphconv.graph import Graph, IntArray, symmetrise
 from graphconv.graph.mapping import release
+from graphconv.graph.names import SPLIT_NAMES
 from graphconv.io.files import json_text, replacing_folder
+from graphconv.io.progress import Progress, counter, silent
 from graphconv.kernels import reference, select
 from graphconv.storage.memory import available_memory, in_units
 from graphconv.storage.stored_graph import (
@@ -33,7 +35,6 @@ from graphconv.storage.stored_graph import (
 )
 
 METHODS = ("auto", "metis", "contiguous")
-SPLITS = ("train", "validation", "test")
 # Numbers of a block of rows that are held at a time.
 BLOCK_NUMBERS = 1 << 22
 # What METIS takes for an entry of the matrix and for a node, measured on random graphs.
@@ -62,8 +63,7 @@ def partition_graph(
     n_parts: int,
     *,
     method: str = "auto",
-    on_note: Callable[[str], None] | None = None,
-    advance: Callable[[int], None] | None = None,
+    progress: Progress = silent,
 ) -> list[PartSummary]:
     """Cut a stored graph into parts, whole or not at all.
 
@@ -75,10 +75,8 @@ def partition_graph(
         As many as there will be processes.
     method : {"auto", "metis", "contiguous"}
         "auto" is METIS where pymetis is installed and its memory suffices, else contiguous ranges.
-    on_note : callable, optional
-        Told which method it is, and why.
-    advance : callable, optional
-        Told how many more nodes are written.
+    progress : callable, optional
+        Told which method it is, and why, and how far it is; see `graphconv.io.progress`.
 
     Examples
     --------
@@ -103,12 +101,12 @@ def partition_graph(
     if method == "metis" and missing:
         raise ValueError(f"method metis can't be used: {missing}")
     is_metis = method != "contiguous" and not missing
-    if on_note is not None:
-        words = "METIS" if is_metis else "contiguous ranges of nodes"
-        on_note(f"cut by {words}" + (f": {missing}" if missing else ""))
+    words = "METIS" if is_metis else "contiguous ranges of nodes"
+    progress(f"cut by {words}" + (f": {missing}" if missing else ""), None, None)
     assignment = (_metis if is_metis else _contiguous)(graph, n_parts, weight)
     with replacing_folder(parts_folder(graph.folder, n_parts)) as new:
-        writer = _PartsWriter(graph, assignment, n_parts, new, advance or (lambda n_nodes: None))
+        advance = counter(progress, "writing parts", graph.n_nodes)
+        writer = _PartsWriter(graph, assignment, n_parts, new, advance)
         return writer.write("metis" if is_metis else "contiguous")
 
 
@@ -325,7 +323,7 @@ class _PartsWriter:
             "degree": np.asarray(graph.degree)[numbers],
             "labels": graph.labels[own].astype(np.int32),
         }
-        for name in SPLITS:
+        for name in SPLIT_NAMES:
             index = getattr(graph, f"{name}_index")
             is_own = np.isin(index, own, assume_unique=True)
             arrays[f"{name}_index"] = np.searchsorted(own, index[is_own])

@@ -13,7 +13,7 @@ import hashlib
 import math
 import mmap
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,14 +24,15 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv.graph import Graph
+from graphconv.graph.names import SPLIT_NAMES
 from graphconv.io.files import file_checksum, json_text, read_json, replacing_folder
+from graphconv.io.progress import Progress, counter, silent
 from graphconv.storage.stored_checks import KINDS, Checked, check_graph_arrays
 from graphconv.storage.stored_ids import StoredIds
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 Array = npt.NDArray[Any]
-_SPLIT_NAMES = ("train", "validation", "test")
 _KNOWN_SIZES = ("n_edges", "n_self_loops", "n_isolated", "is_weighted")
 
 
@@ -215,7 +216,7 @@ def store_graph(graph: Graph, folder: str | Path) -> None:
         arrays["labels"] = write_array(new / "labels.bin", graph.labels.astype(np.int32))
         if graph.features is not None:
             arrays |= write_matrix(new, "features", graph.features)
-        for name in _SPLIT_NAMES:
+        for name in SPLIT_NAMES:
             file = f"{name}_index"
             arrays[file] = write_array(new / f"{file}.bin", getattr(graph, file))
         ids_file = None
@@ -335,7 +336,7 @@ def _graph_of(folder: Path, manifest: dict[str, Any], with_matrices: bool, again
         "feature_names": tuple(map(str, names)) if features is not None else None,
         **{
             f"{name}_index": np.asarray(arrays[f"{name}_index"]) if manifest["has_split"] else None
-            for name in _SPLIT_NAMES
+            for name in SPLIT_NAMES
         },
     }
     known |= {name: sizes[name] for name in _KNOWN_SIZES}
@@ -362,14 +363,14 @@ def csr_of_arrays(name: str, arrays: dict[str, Array], shape: tuple[int, int]) -
     return matrix
 
 
-def verify_graph(folder: str | Path, advance: Callable[[int], None] | None = None) -> int:
+def verify_graph(folder: str | Path, progress: Progress = silent) -> int:
     """Compare a stored graph with all that its manifest says; raise ValueError if it differs.
 
     Parameters
     ----------
     folder : path
-    advance : callable, optional
-        Told how many more bytes have been read.
+    progress : callable, optional
+        Told how far it is, see `graphconv.io.progress`.
 
     Returns
     -------
@@ -377,7 +378,7 @@ def verify_graph(folder: str | Path, advance: Callable[[int], None] | None = Non
         How many bytes were compared.
     """
     folder = Path(folder).resolve()
-    n_bytes = verify_files(folder, advance)
+    n_bytes = verify_files(folder, progress)
     graph = _open(folder, again=True)
     manifest = read_manifest(folder)
     sizes = {name: manifest[name] for name in (*_KNOWN_SIZES, "n_labelled")}
@@ -391,7 +392,7 @@ def verify_graph(folder: str | Path, advance: Callable[[int], None] | None = Non
     return n_bytes
 
 
-def verify_files(folder: Path, advance: Callable[[int], None] | None = None) -> int:
+def verify_files(folder: Path, progress: Progress = silent) -> int:
     """Compare every file with its checksum; returns how many bytes they have."""
     manifest = read_manifest(folder)
     with complete(folder):
@@ -399,9 +400,11 @@ def verify_files(folder: Path, advance: Callable[[int], None] | None = None) -> 
         if manifest.get("ids_file"):
             name = plain_name(manifest["ids_file"]["file"])
             files[name] = manifest["ids_file"]["blake2b"]
+    n_bytes: int = sum((folder / name).stat().st_size for name in files)
+    advance = counter(progress, "verifying", n_bytes)
     for name, expected in files.items():
         if file_checksum(folder / name, advance) != expected:
             raise ValueError(
                 f"{folder / name} must have the checksum of its manifest, but its bytes changed"
             )
-    return sum((folder / name).stat().st_size for name in files)
+    return n_bytes

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from graphconv import __version__
 from graphconv.graph import Graph
+from graphconv.graph.names import SPLIT_NAMES
 from graphconv.graph.scaling import FeatureScaler
 from graphconv.io.files import (
     check_replaceable,
@@ -43,7 +44,6 @@ from graphconv.training.fit import build_model
 from graphconv.training.fitted import FittedGCN
 
 FORMAT = 1
-_SPLITS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def save_model(saved: SavedModel, folder: Path, also: Callable[[Path], None] | N
         else:
             np.savez(
                 new / "splits.npz",
-                **{name: getattr(fitted.graph, f"{name}_index") for name in _SPLITS},
+                **{name: getattr(fitted.graph, f"{name}_index") for name in SPLIT_NAMES},
             )
         if also is not None:
             also(new)
@@ -186,7 +186,7 @@ def _training_graph(folder: Path, description: dict[str, Any], moved_to: Path | 
     if stored is None:
         return read_npz(folder / "graph.npz")
     with np.load(folder / "splits.npz", allow_pickle=False) as arrays:
-        splits = [arrays[name] for name in _SPLITS]
+        splits = [arrays[name] for name in SPLIT_NAMES]
     for place in (moved_to, Path(stored)):
         if place is not None and is_stored_graph(place):
             graph = open_graph(place).with_split(*splits)

@@ -22,7 +22,7 @@ from graphconv.io.wording import naming
 
 if TYPE_CHECKING:
     from graphconv.graph import Graph
-    from graphconv.io.datasets.download import Progress
+    from graphconv.io.progress import Progress
 
 __all__ = ["DatasetInfo", "list_datasets", "load_dataset"]
 
@@ -80,7 +80,7 @@ def load_dataset(
         after the data set, instead of a download), ind.nell.0.001.* (in it, in nell/ or in
         nell_data/) or the archive nell_data.tar.gz. Default: the variable GRAPHCONV_DATA.
     progress : callable, optional
-        Called as progress(message, done, total) while downloading, in bytes, None where unknown.
+        Told how far a download is, see `graphconv.io.progress`. Default: the log is.
 
     Returns
     -------

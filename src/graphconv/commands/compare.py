@@ -1,0 +1,94 @@
+"""What `graphconv compare` does: load data, compare methods on it, write figures and plot, tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from graphconv.commands.console import Screen, TrainingStoppedError
+from graphconv.commands.data_source import DataRequest, check_options_are_used, load_data
+from graphconv.commands.summary import about_isolated
+from graphconv.estimators.compare import choose_methods, compare
+from graphconv.estimators.verdict import Comparison
+from graphconv.io.files import check_writable, json_text, replacing_file
+from graphconv.io.wording import as_file_name, count
+
+
+def run_comparison(
+    data: DataRequest,
+    methods: Sequence[str] | None,
+    n_splits: int,
+    seed: int,
+    output: Path | None,
+    screen: Screen,
+) -> None:
+    """Compare methods on somebody's data; print the table, write figures and plot to a folder."""
+    chosen = choose_methods(methods)
+    check_options_are_used(data)
+    with _saying_how_to_go_on():
+        loaded = load_data(replace(data, split=None), screen)
+    name = as_file_name(loaded.graph.name, "graph")
+    folder = Path("runs") / f"compare-{name}" if output is None else output
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--output must be a folder, got the file {folder}")
+    check_writable(folder)
+    for note in (*loaded.notes, *loaded.columns, about_isolated(loaded.graph)):
+        screen.remark(note)
+    log_path = folder / "runs.jsonl"
+    with _saying_how_to_go_on(log_path), screen.showing() as progress:
+        found = compare(
+            loaded.graph,
+            chosen,
+            n_splits=n_splits,
+            split=data.split or "fraction",
+            random_state=seed,
+            log_path=log_path,
+            progress=progress,
+        )
+        results: dict[str, Any] = {**found.to_json(), "output": str(folder)}
+        _write(found, results, folder)
+    _tell(found, screen)
+    screen.note(f"compare.png, compare.svg, compare.json and runs.jsonl written to {folder}")
+    screen.result(results)
+
+
+@contextmanager
+def _saying_how_to_go_on(log_path: Path | None = None) -> Iterator[None]:
+    """On Ctrl-C, say which runs are kept and what goes on from them."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        n_kept = 0
+        if log_path is not None and log_path.exists():
+            n_kept = log_path.read_bytes().count(b"\n")
+        if not n_kept:
+            raise TrainingStoppedError(
+                "no run had finished, so none is kept; the same command starts anew"
+            ) from None
+        raise TrainingStoppedError(
+            f"{count(n_kept, 'run')} kept; the same command goes on from {log_path}"
+        ) from None
+
+
+def _write(found: Comparison, results: dict[str, Any], folder: Path) -> None:
+    from graphconv.report.comparison import draw_comparison
+    from graphconv.report.figures import save_figure
+
+    with replacing_file(folder / "compare.json") as new:
+        new.write_text(json_text(results, indent=1), encoding="utf-8")
+    save_figure(draw_comparison(found), folder / "compare")
+
+
+def _tell(found: Comparison, screen: Screen) -> None:
+    columns, rows = found.table()
+    sizes = f"{found.n_train} training, {found.n_validation} validation, {found.n_test} test nodes"
+    title = f"{found.dataset}: {found.n_splits} random splits of {sizes}"
+    screen.table(title, columns, rows)
+    screen.say(f"\n{found.recommendation}")
+    for name, reason in found.failed.items():
+        screen.remark(f"{name} failed: {reason}")
+    screen.remark(found.caution)
+    screen.remark("intervals are of paired differences, Nadeau and Bengio's corrected t")
