@@ -146,7 +146,7 @@ def measure_large(n_edges: int) -> dict[str, float]:
         peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
     adjacency = graph.adjacency
     must = adjacency.data.nbytes + adjacency.indices.nbytes + adjacency.indptr.nbytes
-    must += sum(4 * parameter.numel() for parameter in model.parameters())
+    must += sum(4 * parameter.numel() for parameter in model.parameters.values())
     must += 4 * graph.n_nodes * (N_HIDDEN + graph.n_classes)
     return {
         "edges": graph.n_edges,
@@ -329,7 +329,7 @@ def grid(quick: bool) -> list[dict[str, Any]]:
 def _epochs(graph: Any, rule: str, width: int, kind: Any) -> Callable[[int], list[float]]:
     settings = resolve_settings("paper", {"propagation": rule, "hidden": (width,)})
     model = build_model(graph, settings, [0], kind)
-    assert model.propagation.kernels is {"native": native, "reference": reference}[kind]
+    assert model.kernels is {"native": native, "reference": reference}[kind]
     assert kernel_choice.native_missing() is None
     training, validation = full_batches(graph, settings, model)
 

@@ -56,17 +56,17 @@ class Graphconv(Peer):
     def __init__(self, graph: Graph, preset: str, seed: int) -> None:
         super().__init__(graph, preset, seed)
         self.preset = preset
-        self.model = build_model(graph, self.settings, [seed])
+        self.network = build_model(graph, self.settings, [seed])
         scaler = fit_scaler(graph.features, self.settings.scaling)
         features = scaler.transform(graph.features)
-        self.training, self.validation = full_batches(graph, self.settings, self.model, features)
+        self.training, self.validation = full_batches(graph, self.settings, self.network, features)
 
     def run(self, n_epochs: int) -> list[float]:
         # The authors' stopping rule is worked out every epoch but has no chance to stop this.
         settings = resolve_settings(self.preset, {"max_epochs": n_epochs, "patience": n_epochs})
         ends = [time.perf_counter()]
         train(
-            self.model,
+            self.network,
             [self.training],
             self.validation,
             settings,

@@ -20,7 +20,7 @@ import torch
 import peers
 from graphconv import load_dataset
 from graphconv.engine.objective import Objective
-from graphconv.engine.steps import Chain
+from graphconv.engine.plan import Plan
 from graphconv.graph import Graph
 from graphconv.kernels import native
 from graphconv.training.fit import fit_gcn
@@ -205,11 +205,11 @@ def inference(quick: bool) -> dict[str, float]:
 
     fitted = fit_gcn(load_dataset("pubmed"), preset="paper", overrides={"max_epochs": 5})
     features = fitted.scaler.transform(fitted.graph.features)
-    batch = make_batch(fitted.graph, n_hops=fitted.model.n_hops, features=features)
+    batch = make_batch(fitted.graph, n_hops=fitted.network.n_hops, features=features)
 
     def forward() -> None:
         with torch.no_grad():
-            fitted.model.forward(batch)
+            fitted.network(batch)
 
     return compare({"predict": lambda: predict(fitted), "forward": forward}, 5 if quick else 25)
 
@@ -303,8 +303,8 @@ def profile(quick: bool) -> dict[str, Any]:
 # is its own, without that of the parts it calls.
 PARTS: dict[str, tuple[Any, str]] = {
     **{name: (native, name) for name in KERNELS},
-    "Python, forward": (Chain, "forward"),
-    "Python, backward": (Chain, "gradients"),
+    "Python, forward": (Plan, "forward"),
+    "Python, backward": (Plan, "gradients"),
     "Python, training": (Objective, "gradients"),
     "Python, validation": (Objective, "evaluate"),
     "L2 term of the validation loss": (Objective, "penalty"),

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from tests.networks import make_network
 
-from graphconv import kernels
 from graphconv.engine.batches import make_batch, nodes_within
 from graphconv.graph import Graph
-from graphconv.models.gcn import GCN
-from graphconv.models.propagation import RULES, Propagation
+from graphconv.models.propagation import RULES
 from graphconv.training.loop import single_torch_thread
 
 # 0 - 1 - 2 - 3 - 4, and 5 on its own
@@ -145,25 +144,18 @@ def test_only_what_the_loss_needs_gives_the_same_gradients(
     graph = _random_graph(directed, seed=depth, n_nodes=40)
     graph = Graph(graph.adjacency, FEATURES[features](rng), directed=directed)
     learned = {"self_loop_weight": "learn"} if rule == "learned" else {}
-    propagation = Propagation(
+    model = make_network(
+        graph,
         "renormalised" if learned else rule,
-        directed=directed,
         chebyshev_order=2,
         lambda_max=1.7,
-        n_replicas=2,
-        kernels=kernels.select("auto"),
-        **learned,
-    )
-    model = GCN(
-        graph.n_features,
-        3,
-        propagation,
         hidden=(5,) * (depth - 1),
         seeds=(1, 2),
         dropout=0.4,
         residual=residual,
         bias=True,
-    ).double()
+        **learned,
+    )
     targets = np.array([31, 4, 17])
     labels = torch.tensor([0, 2, 1])
     results = []
@@ -175,9 +167,9 @@ def test_only_what_the_loss_needs_gives_the_same_gradients(
             logits = model(batch, epoch=6)[own]  # (n_targets, n_replicas, n_classes)
             wanted = labels[:, None].expand(3, 2)
             loss = torch.nn.functional.cross_entropy(logits.transpose(1, 2), wanted)
-            gradients = torch.autograd.grad(loss, list(model.parameters()))
+            gradients = torch.autograd.grad(loss, list(model.parameters.values()))
         results.append((logits.detach(), *gradients))
-    assert len(results[0]) == 1 + len(list(model.parameters()))
+    assert len(results[0]) == 1 + len(model.parameters)
     assert results[0][0].abs().max() > 1e-3
     for part, whole in zip(*results, strict=True):
         scale = float(whole.abs().max())

@@ -81,11 +81,11 @@ def test_round_trip_of_every_rule(variant, tmp_path):
     assert (saved.encoding, saved.table_options, saved.metrics) == (None, {"id": "name"}, metrics)
     assert again.settings == fitted.settings
     assert again.graph.fingerprint() == fitted.graph.fingerprint()
-    assert again.model.seeds == (3, 4)
+    assert again.network.seeds == (3, 4)
     assert again.n_epochs == fitted.n_epochs == 5
     assert again.history == fitted.history
     assert again.self_loop_weight == fitted.self_loop_weight
-    assert again.model.propagation.lambda_max == fitted.model.propagation.lambda_max
+    assert again.network.model.graph.lambda_max == fitted.network.model.graph.lambda_max
 
 
 @pytest.mark.parametrize("kind", ["binary features", "no features", "weighted"])

@@ -32,7 +32,7 @@ class Terminal(io.StringIO):
 
 def progress(epoch, validation, n_replicas=1, n_waiting=0):
     figures = [np.array([value]) for value in (0.5, 0.75, 1.0, validation)]
-    return Progress(epoch, 30, 1, n_waiting, n_replicas, Epoch(*figures))
+    return Progress(epoch, 30, 1, n_waiting, n_replicas, Epoch(*figures), None, None)
 
 
 def test_progress_on_a_terminal(monkeypatch):

@@ -9,27 +9,31 @@ from tests.training_runs import SHORT, labelled, run, small_graph, weights
 
 from graphconv.engine.objective import Objective
 from graphconv.models.settings import ROBUST, Settings
+from graphconv.training.early_stopping import EarlyStopping
 from graphconv.training.fit import build_model
-from graphconv.training.loop import MAX_EPOCHS_UNWATCHED, TrainingState, _stop_early
+from graphconv.training.loop import MAX_EPOCHS_UNWATCHED
 
 
 def drive(sequences, settings, model):
-    """Feed epochs of (loss, accuracy) of each replica to the stopping rule; the final state.
+    """Feed epochs of (loss, accuracy) of each replica to the stopping rule; what it came to.
 
     Before each epoch all weights are set to its number, so that kept weights tell their epoch.
     """
-    state = TrainingState.start(len(model.seeds))
+    rule, patience = settings.early_stopping, settings.patience
+    stopping = EarlyStopping(rule, patience, len(model.seeds))
     for number, figures in enumerate(sequences, start=1):
         with torch.no_grad():
-            for parameter in model.parameters():
+            for parameter in model.parameters.values():
                 parameter.fill_(number)
         loss, accuracy = np.array(figures, dtype=float).T
-        state.record(np.arange(len(loss)), np.stack([loss, accuracy, loss, accuracy]))
-        running = state.running(np.arange(len(loss)))
-        _stop_early(state, running, settings, model.replica_weights)
-        if (state.stopped_at > 0).all():
+        running = stopping.running(np.arange(len(loss)))
+        stopping.check(running, loss[running], accuracy[running], model.replica_weights)
+        if number == 2:  # nothing is lost on the way through a file
+            saved, stopping = stopping.tensors(), EarlyStopping(rule, patience, len(model.seeds))
+            stopping.restore(saved)
+        if (stopping.stopped_at > 0).all():
             break
-    return state
+    return stopping
 
 
 def kept_epochs(state):
@@ -124,7 +128,7 @@ def test_window_rule_counts_the_penalty_in_its_loss():
     settings = replace(SHORT, early_stopping="window", patience=50, max_epochs=1, weight_decay=0.3)
     model, state = run(graph, settings)
     (loss, _), _ = Objective(model, SHORT).evaluate(labelled(graph, graph.validation_index, model))
-    squares = float(model.layers[0].weight.detach().double().square().sum())
+    squares = float(model.parameters["layers.0.weight"].detach().double().square().sum())
     assert state.epochs[0].validation_loss[0] == pytest.approx(loss[0] + 0.15 * squares, rel=1e-5)
 
 
@@ -140,4 +144,4 @@ def test_without_validation_at_most_200_epochs(max_epochs, expected):
 def test_early_stopping_none_runs_to_the_end():
     _, state = run(small_graph(), replace(SHORT, patience=1))
     assert len(state.epochs) == SHORT.max_epochs
-    assert state.kept == [None]
+    assert state.stopping.kept == [None]

@@ -224,9 +224,9 @@ def test_watch_sees_every_epoch_and_can_continue():
 def test_chebyshev_takes_the_true_eigenvalue_unless_told():
     graph = make_graph()
     true = build_model(graph, Settings(propagation="chebyshev"), [0])
-    assert true.propagation.lambda_max == pytest.approx(largest_eigenvalue(graph))
+    assert true.model.graph.lambda_max == pytest.approx(largest_eigenvalue(graph))
     told = build_model(graph, Settings(propagation="chebyshev", lambda_max=1.5), [0])
-    assert told.propagation.lambda_max == 1.5
+    assert told.model.graph.lambda_max == 1.5
 
 
 def test_untrained_model_gives_probabilities_too():
@@ -245,7 +245,7 @@ def test_kernels_are_chosen_by_name():
     results = {}
     for name in ("native", "reference"):
         fitted = fit_gcn(graph, overrides=QUICK, kernels=name)
-        assert fitted.model.propagation.kernels.__name__ == f"graphconv.kernels.{name}"
+        assert fitted.network.kernels.__name__ == f"graphconv.kernels.{name}"
         results[name] = fitted.probabilities()
     np.testing.assert_allclose(results["native"], results["reference"], rtol=1e-3, atol=1e-5)
 
@@ -275,8 +275,8 @@ def test_training_goes_on_from_the_weights_of_another_model():
     again = fit_gcn(graph, overrides={**QUICK, "max_epochs": 1}, start_from=first)
     anew = fit_gcn(graph, overrides={**QUICK, "max_epochs": 1})
     assert again.history["train_loss"][0] < 0.9 * anew.history["train_loss"][0]
-    before = dict(first.model.named_parameters())
-    for name, values in again.model.named_parameters():
+    before = first.network.parameters
+    for name, values in again.network.parameters.items():
         # One step of Adam moves no weight by more than its rate.
         assert (values - before[name]).abs().max() <= 0.0101
 

@@ -31,7 +31,7 @@ def both(graph, settings, seeds=(0, 1), embed=False, monkeypatch=None, **more):
     model = build_model(graph, settings, seeds)
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
-        for parameter in model.parameters():
+        for parameter in model.parameters.values():
             parameter += 0.3 * torch.randn(parameter.shape, generator=generator)
     scaler = fit_scaler(graph.features)
     batch = make_batch(graph, n_hops=model.n_hops, features=scaler.transform(graph.features))
@@ -88,8 +88,8 @@ def test_equals_the_whole_graph_with_other_settings(settings, directed, monkeypa
         np.testing.assert_allclose(blocks, whole, rtol=1e-5, atol=1e-5)
 
 
-def test_progress_counts_every_row_of_every_layer(monkeypatch):
+def test_progress_counts_every_row_of_every_stage(monkeypatch):
     graph = make_graph(np.random.default_rng(3))
     told = []
     both(graph, Settings(hidden=(4,)), monkeypatch=monkeypatch, advance=told.append)
-    assert sum(told) == 2 * 90
+    assert sum(told) == 3 * 90  # before the first sum over neighbours, after it, after the second

@@ -7,14 +7,14 @@ import pytest
 import scipy.sparse as sp
 import torch
 from tests.kernel_cases import KERNELS
+from tests.networks import make_network, with_parameters
 
 from graphconv import kernels
 from graphconv.engine.batches import make_batch
 from graphconv.graph import Graph
 from graphconv.kernels import Dropout
 from graphconv.kernels.hashing import hash_key
-from graphconv.models.gcn import GCN
-from graphconv.models.propagation import RULES, Propagation
+from graphconv.models.propagation import RULES
 from graphconv.training.loop import single_torch_thread
 
 # 0 - 1 - 2 - 3 and 3 - 0: a ring with a weight, and 4 on its own.
@@ -38,18 +38,6 @@ def _one_torch_thread():
         yield
 
 
-def make_model(graph, rule="renormalised", *, kernel="auto", seeds=(0,), n_classes=3, **options):
-    chosen = {k: options.pop(k) for k in ("self_loop_weight", "chebyshev_order") if k in options}
-    propagation = Propagation(
-        rule,
-        directed=graph.directed,
-        n_replicas=len(seeds),
-        kernels=kernels.select(kernel),
-        **chosen,
-    )
-    return GCN(graph.n_features, n_classes, propagation, seeds=seeds, **options).double()
-
-
 def whole(graph, model):
     return make_batch(graph, n_hops=model.n_hops, dtype=np.float64)
 
@@ -62,14 +50,18 @@ def renormalised():
 
 
 def matrices(model, replica=0):
-    return [layer.weight.detach().numpy()[:, 0, replica] for layer in model.layers]
+    return [
+        own.detach().numpy()[:, 0, replica]
+        for name, own in model.parameters.items()
+        if name.endswith("weight")
+    ]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("make", [sp.csr_array, np.asarray], ids=["sparse", "dense"])
 def test_two_layers_are_equation_9(make, kernel):
     graph = Graph(ADJACENCY, make(FEATURES))
-    model = make_model(graph, kernel=kernel, hidden=(6,))
+    model = make_network(graph, kernel=kernel, hidden=(6,))
     first, second = matrices(model)
     a_hat = renormalised()
     hidden = np.maximum(a_hat @ FEATURES @ first, 0)
@@ -92,14 +84,17 @@ def test_two_layers_are_equation_9(make, kernel):
 @pytest.mark.parametrize("residual", [False, True], ids=["plain", "residual"])
 def test_depth_activation_residual_and_bias_by_dense_algebra(activation, function, residual):
     graph = Graph(ADJACENCY, FEATURES)
-    model = make_model(graph, hidden=(4, 4, 5), activation=activation, residual=residual, bias=True)
+    model = make_network(
+        graph, hidden=(4, 4, 5), activation=activation, residual=residual, bias=True
+    )
     rng = np.random.default_rng(0)
     with torch.no_grad():
-        for layer in model.layers:
-            layer.bias.copy_(torch.from_numpy(rng.standard_normal(layer.bias.shape)))
+        for k in range(4):
+            bias = model.parameters[f"layers.{k}.bias"]
+            bias.copy_(torch.from_numpy(rng.standard_normal(bias.shape)))
     a_hat, hidden = renormalised(), FEATURES
-    for depth, (layer, weight) in enumerate(zip(model.layers, matrices(model), strict=True)):
-        value = a_hat @ hidden @ weight + layer.bias.detach().numpy()
+    for depth, weight in enumerate(matrices(model)):
+        value = a_hat @ hidden @ weight + model.parameters[f"layers.{depth}.bias"].detach().numpy()
         if depth < 3:
             value = function(value)
         # Of the hidden layers 4 -> 4, 4 -> 4 and 4 -> 5 only the second adds its input: the
@@ -112,7 +107,7 @@ def test_depth_activation_residual_and_bias_by_dense_algebra(activation, functio
 
 def test_single_layer_is_linear_and_has_nothing_to_embed():
     graph = Graph(ADJACENCY, FEATURES)
-    model = make_model(graph, hidden=())
+    model = make_network(graph, hidden=())
     expected = renormalised() @ FEATURES @ matrices(model)[0]
     batch = whole(graph, model)
     np.testing.assert_allclose(model(batch).detach().numpy()[:, 0], expected, rtol=1e-12)
@@ -125,12 +120,14 @@ def test_single_layer_is_linear_and_has_nothing_to_embed():
 @pytest.mark.parametrize("rule", ["renormalised", "chebyshev"])
 def test_featureless_equals_identity_features(rule, targets, epoch):
     bare = Graph(ADJACENCY)
-    model = make_model(bare, rule, hidden=(6,))
+    model = make_network(bare, rule, hidden=(6,))
     results = []
     for graph in (bare, Graph(ADJACENCY, sp.eye_array(5, format="csr"))):
         batch = make_batch(graph, targets, n_hops=model.n_hops, dtype=np.float64)
         logits = model(batch, epoch)
-        results.append((logits, *torch.autograd.grad(logits.square().sum(), model.parameters())))
+        results.append(
+            (logits, *torch.autograd.grad(logits.square().sum(), model.parameters.values()))
+        )
     for given, expected in zip(*results, strict=True):
         torch.testing.assert_close(given, expected, rtol=1e-12, atol=0)
 
@@ -148,9 +145,9 @@ def test_featureless_equals_identity_features(rule, targets, epoch):
 )
 def test_weights_are_glorot_and_of_the_right_shape(rule, n_terms, n_hops):
     graph = Graph(np.zeros((300, 300)))
-    model = make_model(graph, rule, chebyshev_order=2, hidden=(50,), seeds=(7, 8))
+    model = make_network(graph, rule, chebyshev_order=2, hidden=(50,), seeds=(7, 8))
     assert model.n_hops == 2 * n_hops
-    weight = model.layers[0].weight.detach()
+    weight = model.parameters["layers.0.weight"].detach()
     assert weight.shape == (300, n_terms, 2, 50)
     limit = math.sqrt(6 / (300 + 50))
     assert weight.abs().max() <= limit
@@ -159,7 +156,7 @@ def test_weights_are_glorot_and_of_the_right_shape(rule, n_terms, n_hops):
     np.testing.assert_allclose(weight.var(dim=(0, 3)), limit**2 / 3, rtol=0.03)
     drawn = weight.permute(1, 2, 0, 3).reshape(2 * n_terms, -1)
     assert len(np.unique(drawn[:, 0])) == 2 * n_terms
-    assert all(layer.bias is None for layer in model.layers)
+    assert list(model.parameters) == ["layers.0.weight", "layers.1.weight"]
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -167,14 +164,14 @@ def test_weights_are_glorot_and_of_the_right_shape(rule, n_terms, n_hops):
 def test_replicas_compute_what_each_computes_alone(rule, make):
     graph = Graph(ADJACENCY, make(FEATURES))
     options = {"hidden": (6, 6), "residual": True, "bias": True, "dropout": 0.3}
-    together = make_model(graph, rule, seeds=(5, 0, 9), **options)
+    together = make_network(graph, rule, seeds=(5, 0, 9), **options)
     batch = whole(graph, together)
     for epoch in (None, 4):
         logits = together(batch, epoch)
         for replica, seed in enumerate((5, 0, 9)):
-            alone = make_model(graph, rule, seeds=(seed,), **options)
-            for both, own in zip(together.layers, alone.layers, strict=True):
-                assert torch.equal(both.weight[:, :, replica], own.weight[:, :, 0])
+            alone = make_network(graph, rule, seeds=(seed,), **options)
+            for name, own in alone.replica_weights(0).items():
+                assert torch.equal(together.replica_weights(replica)[name], own)
             torch.testing.assert_close(
                 logits[:, replica], alone(batch, epoch)[:, 0], rtol=1e-12, atol=1e-14
             )
@@ -182,10 +179,10 @@ def test_replicas_compute_what_each_computes_alone(rule, make):
 
 def test_dropout_depends_on_seed_epoch_and_layer_only():
     graph = Graph(ADJACENCY, FEATURES)
-    batch = whole(graph, make_model(graph))
+    batch = whole(graph, make_network(graph))
 
     def logits(epoch, seed=0, **options):
-        return make_model(graph, seeds=(seed,), hidden=(16,), **options)(batch, epoch)
+        return make_network(graph, seeds=(seed,), hidden=(16,), **options)(batch, epoch)
 
     assert torch.equal(logits(1), logits(1))
     assert not torch.equal(logits(1), logits(2))
@@ -194,8 +191,8 @@ def test_dropout_depends_on_seed_epoch_and_layer_only():
     assert torch.equal(logits(1, dropout=(0.0, 0.0)), logits(None))
     assert not torch.equal(logits(1, dropout=(0.5, 0.0)), logits(None))
     assert not torch.equal(logits(1, dropout=(0.0, 0.5)), logits(None))
-    model = make_model(graph, seeds=(1, 2), hidden=(16,))
-    keys = [model._dropout(epoch, depth).keys for epoch in (0, 1) for depth in (0, 1)]
+    model = make_network(graph, seeds=(1, 2), hidden=(16,))
+    keys = [dropout.keys for epoch in (0, 1) for dropout in model.dropouts(epoch)]
     assert len({key for pair in keys for key in pair}) == 8
 
 
@@ -216,17 +213,15 @@ def test_dropout_keeps_the_right_share_and_the_mean(rate, kernel):
 @pytest.mark.parametrize("rule", ["renormalised", "first-order", "chebyshev"])
 def test_gradient_of_the_whole_model(rule, make, kernel):
     graph = Graph(ADJACENCY, make(FEATURES))
-    model = make_model(
+    model = make_network(
         graph, rule, kernel=kernel, seeds=(3, 4), hidden=(3,), bias=True, activation="tanh"
     )
     batch = make_batch(graph, [1, 4], n_hops=model.n_hops, dtype=np.float64)
-    names = [name for name, _ in model.named_parameters()]
 
     def logits(*parameters):
-        named = dict(zip(names, parameters, strict=True))
-        return torch.func.functional_call(model, named, (batch, 2))
+        return with_parameters(model, parameters)(batch, 2)
 
-    assert torch.autograd.gradcheck(logits, tuple(model.parameters()), fast_mode=True)
+    assert torch.autograd.gradcheck(logits, tuple(model.parameters.values()), fast_mode=True)
 
 
 def test_hash_key_is_splitmix64():
@@ -241,12 +236,11 @@ def test_hash_key_is_splitmix64():
 @pytest.mark.parametrize("rule", RULES)
 def test_values_are_the_same_with_gradients_off(rule: str) -> None:
     path = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], features=np.eye(3, dtype=np.float32))
-    propagation = Propagation(rule, kernels=kernels.select())
-    model = GCN(3, 2, propagation, hidden=(4,))
-    batch = make_batch(path, [0], n_hops=model.n_hops)
-    recorded = model.forward(batch, epoch=3)
+    model = make_network(path, rule, n_classes=2, hidden=(4,))
+    batch = make_batch(path, [0], n_hops=model.n_hops, dtype=np.float64)
+    recorded = model(batch, epoch=3)
     with torch.no_grad():
-        plain = model.forward(batch, epoch=3)
+        plain = model(batch, epoch=3)
     assert recorded.requires_grad
     assert not plain.requires_grad
     np.testing.assert_array_equal(plain.numpy(), recorded.detach().numpy())

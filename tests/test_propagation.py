@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 from tests.kernel_cases import KERNELS
+from tests.networks import apply_rule, rule_network
 from tests.spectral import chebyshev_coefficients, dense_laplacian, spectral_filter
 
-from graphconv import kernels
 from graphconv.engine.batches import make_batch
 from graphconv.graph import Graph
 from graphconv.io.datasets import load_dataset
@@ -41,16 +41,8 @@ GRAPHS = {
 }
 
 
-def make(rule, graph=PATH, kernel="reference", **options):
-    module = kernels.select(kernel)
-    return Propagation(rule, directed=graph.directed, kernels=module, **options)
-
-
-def propagate(propagation, graph, projected):
-    """All rows of the result, in double precision."""
-    batch = make_batch(graph, n_hops=propagation.n_hops, dtype=np.float64)
-    projected = torch.as_tensor(np.asarray(projected, dtype=np.float64))
-    return propagation.double()(projected, batch, 0).detach().numpy()
+def make(rule, graph=PATH, **options):
+    return Propagation(rule, directed=graph.directed, **options)
 
 
 def column(*values):
@@ -130,7 +122,7 @@ ROOT_2, ROOT_6 = math.sqrt(2), math.sqrt(6)
     ],
 )
 def test_path_by_hand(rule, options, projected, expected, kernel):
-    result = propagate(make(rule, kernel=kernel, **options), PATH, projected)
+    result = apply_rule(make(rule, **options), PATH, projected, kernel)
     np.testing.assert_allclose(result.ravel(), expected, rtol=1e-12)
 
 
@@ -169,7 +161,7 @@ def test_path_by_hand(rule, options, projected, expected, kernel):
     ],
 )
 def test_weights_self_loops_and_isolated_node_by_hand(rule, options, expected, kernel):
-    result = propagate(make(rule, WEIGHTED, kernel, **options), WEIGHTED, np.ones((4, 1)))
+    result = apply_rule(make(rule, WEIGHTED, **options), WEIGHTED, np.ones((4, 1)), kernel)
     np.testing.assert_allclose(result.ravel(), expected, rtol=1e-12)
 
 
@@ -185,7 +177,7 @@ def test_weights_self_loops_and_isolated_node_by_hand(rule, options, expected, k
     ],
 )
 def test_directed_by_hand(rule, expected, kernel):
-    result = propagate(make(rule, DIRECTED, kernel), DIRECTED, column(1, 2, 4))
+    result = apply_rule(make(rule, DIRECTED), DIRECTED, column(1, 2, 4), kernel)
     np.testing.assert_allclose(result.ravel(), expected, rtol=1e-12)
 
 
@@ -202,11 +194,11 @@ def test_directed_by_hand(rule, expected, kernel):
 def test_equals_dense_formula(rule, options, graph, kernel):
     terms = dense_terms(rule, graph, **options)
     given = {("chebyshev_order" if k == "order" else k): v for k, v in options.items()}
-    propagation = make(rule, graph, kernel, **given)
+    propagation = make(rule, graph, **given)
     assert propagation.n_terms == len(terms)
     blocks = np.random.default_rng(0).standard_normal((len(terms), graph.n_nodes, 3))
     expected = sum(term @ block for term, block in zip(terms, blocks, strict=True))
-    result = propagate(propagation, graph, np.hstack(blocks))
+    result = apply_rule(propagation, graph, np.hstack(blocks), kernel)
     np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
 
 
@@ -222,14 +214,20 @@ def test_finite_with_extreme_weights_and_isolated_nodes(rule, directed, kernel):
     weights[4, 4] = 1e-30
     graph = Graph(weights, directed=directed)
     learned = {"self_loop_weight": "learn"} if rule == "learned" else {}
-    propagation = make("renormalised" if learned else rule, graph, kernel, **learned)
-    batch = make_batch(graph, n_hops=propagation.n_hops)
-    x = torch.ones((6, 2 * propagation.n_terms), requires_grad=True)
-    result = propagation(x, batch, 0)
-    result.sum().backward()
-    assert torch.isfinite(result).all()
-    assert torch.isfinite(x.grad).all()
-    assert all(torch.isfinite(p.grad).all() for p in propagation.parameters())
+    propagation = make("renormalised" if learned else rule, graph, **learned)
+    n_columns = 2 * propagation.n_terms
+    network = rule_network(propagation, n_columns, kernel=kernel)
+    features = np.ones((6, n_columns), dtype=np.float32)
+    for dtype in (np.float32, np.float64):
+        network.parameters = {
+            name: torch.from_numpy(own.detach().numpy().astype(dtype)).requires_grad_()
+            for name, own in network.parameters.items()
+        }
+        batch = make_batch(graph, n_hops=network.n_hops, features=features, dtype=dtype)
+        result = network(batch)
+        assert torch.isfinite(result).all()
+        for slope in torch.autograd.grad(result.sum(), network.parameters.values()):
+            assert torch.isfinite(slope).all()
 
 
 @pytest.mark.parametrize("graph", [PATH, WEIGHTED, RING], ids=["path", "weighted", "ring"])
@@ -244,7 +242,7 @@ def test_chebyshev_approaches_exact_spectral_filtering(graph):
     for order in (1, 3, 6, 20):
         theta = chebyshev_coefficients(heat, order, lambda_max)
         propagation = make("chebyshev", graph, chebyshev_order=order, lambda_max=lambda_max)
-        result = propagate(propagation, graph, np.hstack([t * x for t in theta]))
+        result = apply_rule(propagation, graph, np.hstack([t * x for t in theta]))
         errors.append(np.abs(result - exact).max())
     assert errors[0] > errors[1] > errors[2] > errors[3]
     assert errors[2] < 1e-2
@@ -258,8 +256,8 @@ def test_chebyshev_of_order_1_is_the_first_order_rule(graph):
     chebyshev = make("chebyshev", graph, chebyshev_order=1, lambda_max=2.0)
     first_order = make("first-order", graph)
     np.testing.assert_array_equal(
-        propagate(chebyshev, graph, np.hstack([own, -neighbours])),
-        propagate(first_order, graph, np.hstack([own, neighbours])),
+        apply_rule(chebyshev, graph, np.hstack([own, -neighbours])),
+        apply_rule(first_order, graph, np.hstack([own, neighbours])),
     )
 
 
@@ -303,36 +301,18 @@ def test_largest_eigenvalue_equals_dense_one(n_nodes):
     )
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("graph", [PATH, WEIGHTED, DIRECTED], ids=["path", "weighted", "directed"])
-def test_learned_self_loop_weight_gradient(graph, kernel):
-    propagation = make("renormalised", graph, kernel, self_loop_weight="learn", n_replicas=2)
-    propagation.double()
-    batch = make_batch(graph, [0, 1], n_hops=1, dtype=np.float64)
-    rng = np.random.default_rng(4)
-    x = torch.from_numpy(rng.standard_normal((batch.n_within[1], 6))).requires_grad_()
-    raw = torch.tensor([0.2, -0.6], dtype=torch.float64, requires_grad=True)
-
-    def outputs(x, raw):
-        return torch.func.functional_call(propagation, {"raw_self_loop_weight": raw}, (x, batch, 0))
-
-    assert torch.autograd.gradcheck(outputs, (x, raw))
-
-
 @pytest.mark.parametrize("graph", [PATH, WEIGHTED, DIRECTED], ids=["path", "weighted", "directed"])
 def test_learned_self_loop_weight_starts_at_1_and_follows_the_dense_formula(graph):
     x = np.random.default_rng(5).standard_normal((graph.n_nodes, 4))
-    propagation = make("renormalised", graph, self_loop_weight="learn", n_replicas=2)
-    assert propagation.self_loop_weight == pytest.approx([1.0, 1.0])
+    propagation = make("renormalised", graph, self_loop_weight="learn")
+    assert rule_network(propagation, 4, 2).self_loop_weight == pytest.approx([1.0, 1.0])
     wanted = [0.3, 2.5]
-    with torch.no_grad():
-        propagation.double().raw_self_loop_weight[:] = torch.tensor(np.log(np.expm1(wanted)))
-    assert propagation.self_loop_weight == pytest.approx(wanted)
     expected = [
         dense_terms("renormalised", graph, self_loop_weight=weight)[0] @ x[:, 2 * k : 2 * k + 2]
         for k, weight in enumerate(wanted)
     ]
-    np.testing.assert_allclose(propagate(propagation, graph, x), np.hstack(expected), rtol=1e-12)
+    found = apply_rule(propagation, graph, x, learned=wanted)
+    np.testing.assert_allclose(found, np.hstack(expected), rtol=1e-12)
 
 
 def test_training_changes_the_learned_self_loop_weight_and_reports_it():
@@ -341,19 +321,20 @@ def test_training_changes_the_learned_self_loop_weight_and_reports_it():
         overrides={"self_loop_weight": "learn", "max_epochs": 30, "early_stopping": "none"},
         seeds=[0, 1],
     )
-    raw = fitted.model.propagation.raw_self_loop_weight.detach().numpy()
+    raw = fitted.network.parameters["propagation.raw_self_loop_weight"].detach().numpy()
     assert fitted.self_loop_weight == pytest.approx(np.log1p(np.exp(raw)).mean())
     assert (np.abs(np.log1p(np.exp(raw)) - 1) > 0.01).all()
     assert raw[0] != raw[1]
 
 
 def test_fixed_self_loop_weight_is_reported():
-    assert make("renormalised", self_loop_weight=0.5, n_replicas=2).self_loop_weight == [0.5, 0.5]
+    propagation = make("renormalised", self_loop_weight=0.5)
+    assert rule_network(propagation, 4, 2).self_loop_weight == [0.5, 0.5]
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
 def test_copies_and_pickles_give_the_same(duplicate):
-    propagation = make("renormalised", WEIGHTED)
+    network = rule_network(make("renormalised", WEIGHTED), 2)
     x = np.random.default_rng(6).standard_normal((4, 2))
-    expected = propagate(propagation, WEIGHTED, x)
-    np.testing.assert_array_equal(propagate(duplicate(propagation), WEIGHTED, x), expected)
+    batch = make_batch(WEIGHTED, n_hops=1, features=x, dtype=np.float64)
+    assert torch.equal(duplicate(network)(batch), network(batch))

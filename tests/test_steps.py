@@ -5,20 +5,26 @@ import pytest
 import scipy.sparse as sp
 import torch
 from tests.kernel_cases import KERNELS
+from tests.networks import run_step
 
 from graphconv import kernels
-from graphconv.engine.batches import make_batch
+from graphconv.engine.batches import Scales, make_batch
 from graphconv.engine.steps import (
+    NOTHING,
+    Activate,
     AddBias,
-    Chain,
+    AddMultiple,
     DenseDropout,
+    DenseFeatureProduct,
     FeatureProduct,
+    Given,
     HiddenProduct,
-    Link,
+    LayerNorm,
+    LearnedSum,
+    MatrixProduct,
+    Multiply,
     NeighbourSum,
-    Scales,
     WeightRows,
-    run_step,
 )
 from graphconv.graph import Graph
 from graphconv.kernels import Csr, Dropout
@@ -49,16 +55,16 @@ def features():
 def test_feature_product_gradient(kernel, n_keys, n_terms):
     step = FeatureProduct(kernels.select(kernel), features(), IDS)
     weight = numbers((4, n_terms, max(n_keys, 1), 3))
-    assert torch.autograd.gradcheck(lambda w: run_step(step, None, w, keys(n_keys)), weight)
-    assert run_step(step, None, weight, keys(n_keys)).abs().max() > 0.1
+    assert torch.autograd.gradcheck(lambda w: run_step(step, (), (w,), keys(n_keys)), weight)
+    assert run_step(step, (), (weight,), keys(n_keys)).abs().max() > 0.1
 
 
 @pytest.mark.parametrize("rows", [None, [3, 1], [3, 1, 3]])
 def test_weight_rows_gradient(rows):
     step = WeightRows(None if rows is None else np.array(rows))
     weight = numbers((4, 1, 2, 3))
-    assert torch.autograd.gradcheck(lambda w: run_step(step, None, w), weight)
-    out = run_step(step, None, weight)
+    assert torch.autograd.gradcheck(lambda w: run_step(step, (), (w,)), weight)
+    out = run_step(step, (), (weight,))
     chosen = weight.detach().reshape(4, -1)
     assert torch.equal(out, chosen if rows is None else chosen[rows])
 
@@ -69,8 +75,8 @@ def test_weight_rows_gradient(rows):
 def test_dense_dropout_gradient(kernel, relu, n_keys):
     step = DenseDropout(kernels.select(kernel), IDS, relu)
     value = numbers((5, 6), seed=1)
-    assert torch.autograd.gradcheck(lambda v: run_step(step, v, None, keys(n_keys)), value)
-    result = run_step(step, value, None, keys(n_keys))
+    assert torch.autograd.gradcheck(lambda v: run_step(step, (v,), (), keys(n_keys)), value)
+    result = run_step(step, (value,), (), keys(n_keys))
     assert 0 < (result == 0).double().mean() < 1
 
 
@@ -81,16 +87,16 @@ def test_hidden_product_gradient(kernel, relu, n_replicas):
     step = HiddenProduct(kernels.select(kernel), IDS, relu)
     value, weight = numbers((5, 4 * n_replicas), seed=2), numbers((4, 2, n_replicas, 3), seed=3)
     assert torch.autograd.gradcheck(
-        lambda v, w: run_step(step, v, w, keys(n_replicas)), (value, weight)
+        lambda v, w: run_step(step, (v,), (w,), keys(n_replicas)), (value, weight)
     )
-    assert run_step(step, value, weight, keys(n_replicas)).abs().max() > 0.1
+    assert run_step(step, (value,), (weight,), keys(n_replicas)).abs().max() > 0.1
 
 
 @pytest.mark.parametrize("n_replicas", [1, 2])
 def test_bias_gradient(n_replicas):
     value, bias = numbers((5, 3 * n_replicas)), numbers((n_replicas, 3), seed=1)
-    assert torch.autograd.gradcheck(lambda v, b: run_step(AddBias(), v, b), (value, bias))
-    assert torch.equal(run_step(AddBias(), value, bias), value + bias.reshape(-1))
+    assert torch.autograd.gradcheck(lambda v, b: run_step(AddBias(), (v,), (b,)), (value, bias))
+    assert torch.equal(run_step(AddBias(), (value,), (bias,)), value + bias.reshape(-1))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -106,7 +112,7 @@ def test_neighbour_sum_gradient(graph, kernel, transposes):
     module = kernels.select(kernel)
     for scales in (Scales(rows, columns), Scales(rows), Scales()):
         step = NeighbourSum(module, batch, (n_out, n_in), scales, 0.7)
-        assert torch.autograd.gradcheck(lambda x, step=step: run_step(step, x), x)
+        assert torch.autograd.gradcheck(lambda x, step=step: run_step(step, (x,)), x)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -117,35 +123,73 @@ def test_scales_looked_up_beforehand_change_nothing(kernel, monkeypatch):
     scales = Scales(scale, scale)
     step = NeighbourSum(kernels.select(kernel), batch, (4, 4), scales, 1.0)
     x = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
-    results = [step.forward(x, None, None) for _ in range(4)]
+    results = [step.forward(Given((x,), (), None)) for _ in range(4)]
     assert scales.of_entries(step.block, scale).tolist() == scale[step.block.indices].tolist()
     for result in results[1:]:
         np.testing.assert_array_equal(result, results[0])
     # Columns and rows of an undirected graph share their entries, so also what was looked up.
-    np.testing.assert_array_equal(step.backward(x, None, None, None)[0], results[0])
+    np.testing.assert_array_equal(step.backward(x, NOTHING)[0][0], results[0])
 
 
-def test_hidden_values_are_let_go_once_their_gradient_is_made():
-    hidden = torch.ones((3, 4), requires_grad=True)
-    weight = torch.ones((4, 1, 1, 2), requires_grad=True)
-    step = HiddenProduct(kernels.select(), np.arange(3), relu=True)
-    out = run_step(step, hidden, weight)
-    slopes = torch.autograd.grad(out.sum(), [hidden, weight])
-    np.testing.assert_array_equal(slopes[0].numpy(), 2)
-    np.testing.assert_array_equal(slopes[1].numpy(), 3)
-    # Torch says so of what it no longer has.
-    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
-        torch.autograd.grad(out.sum(), [hidden, weight])
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("n_keys", "n_terms"), [(0, 1), (1, 1), (2, 2)])
+def test_dense_feature_product_gradient(kernel, n_keys, n_terms):
+    values = np.random.default_rng(2).standard_normal((5, 4))
+    step = DenseFeatureProduct(kernels.select(kernel), values, IDS)
+    weight = numbers((4, n_terms, max(n_keys, 1), 3))
+    assert torch.autograd.gradcheck(lambda w: run_step(step, (), (w,), keys(n_keys)), weight)
+    if not n_keys:
+        plain = torch.from_numpy(values) @ weight.detach().reshape(4, -1)
+        torch.testing.assert_close(run_step(step, (), (weight,)).detach(), plain)
 
 
-def test_chain_sees_weights_that_change_in_place():
-    weight, bias = torch.ones((4, 1, 1, 2)), torch.zeros((1, 2))
-    chain = Chain([Link(WeightRows(None), weight, 0), Link(AddBias(), bias)])
-    assert chain.forward([None]).tolist() == [[1, 1]] * 4
-    weight[2] = 5
-    bias[0, 1] = 1
-    out = chain.forward([None], for_gradients=True)
-    assert out.tolist() == [[1, 2], [1, 2], [5, 6], [1, 2]]
-    for_weight, for_bias = chain.gradients(np.full((4, 2), 3, dtype=np.float32), [None])
-    assert for_weight.shape == weight.shape
-    assert for_bias.tolist() == [[12, 12]]
+@pytest.mark.parametrize(("n_replicas", "n_terms"), [(1, 1), (1, 2), (3, 2)])
+def test_matrix_product_gradient(n_replicas, n_terms):
+    value, weight = numbers((5, 4 * n_replicas)), numbers((4, n_terms, n_replicas, 3), seed=1)
+    step = MatrixProduct()
+    assert torch.autograd.gradcheck(lambda v, w: run_step(step, (v,), (w,)), (value, weight))
+    by_replica = torch.einsum("nri,itro->ntro", value.unflatten(1, (n_replicas, 4)), weight)
+    torch.testing.assert_close(run_step(step, (value,), (weight,)), by_replica.flatten(1))
+
+
+@pytest.mark.parametrize("function", ["relu", "tanh", "elu"])
+def test_activation_gradient(function):
+    value = numbers((4, 5))
+    assert torch.autograd.gradcheck(lambda v: run_step(Activate(function), (v,)), value)
+    wanted = {"relu": torch.relu, "tanh": torch.tanh, "elu": torch.nn.functional.elu}[function]
+    torch.testing.assert_close(run_step(Activate(function), (value,)), wanted(value))
+
+
+@pytest.mark.parametrize("n_replicas", [1, 2])
+def test_layer_norm_is_torchs(n_replicas):
+    value = numbers((5, 4 * n_replicas))
+    gain, shift = numbers((n_replicas, 4), seed=1), numbers((n_replicas, 4), seed=2)
+    step = LayerNorm()
+    assert torch.autograd.gradcheck(
+        lambda v, g, s: run_step(step, (v,), (g, s)), (value, gain, shift)
+    )
+    by_replica = value.unflatten(1, (n_replicas, 4))
+    standard = torch.nn.functional.layer_norm(by_replica, (4,), eps=1e-5)
+    wanted = (standard * gain + shift).flatten(1)
+    torch.testing.assert_close(run_step(step, (value,), (gain, shift)), wanted)
+
+
+def test_sums_and_multiples():
+    x, y = numbers((3, 4)), numbers((3, 4), seed=1)
+    for factor in (1, -1, 0.3):
+        step = AddMultiple(factor)
+        assert torch.autograd.gradcheck(lambda x, y, step=step: run_step(step, (x, y)), (x, y))
+        torch.testing.assert_close(run_step(step, (x, y)), x + factor * y)
+    assert torch.autograd.gradcheck(lambda x: run_step(Multiply(-2.5), (x,)), x)
+    torch.testing.assert_close(run_step(Multiply(-2.5), (x,)), -2.5 * x)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("graph", [WEIGHTED, DIRECTED], ids=["weighted", "directed"])
+@pytest.mark.parametrize("targets", [None, [0, 1]])
+def test_learned_self_loop_weight_gradient(graph, kernel, targets):
+    batch = make_batch(graph, targets, n_hops=1, dtype=np.float64)
+    plain = NeighbourSum(kernels.select(kernel), batch, batch.n_within, Scales(), 0.0)
+    step = LearnedSum(plain, batch.degree, graph.directed)
+    x, raw = numbers((batch.n_within[1], 6)), numbers((2,), seed=4)
+    assert torch.autograd.gradcheck(lambda x, raw: run_step(step, (x,), (raw,)), (x, raw))

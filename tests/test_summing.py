@@ -52,7 +52,7 @@ def both(graph, kernel="auto", seeds=(3, 4), **changes):
     """A model, and a batch of targets as it is and with its features summed."""
     model = build_model(graph, replace(SHORT, **changes), seeds=seeds, kernels=kernel)
     batch = make_batch(graph, range(N_TARGETS), n_hops=model.n_hops)
-    return model, batch, sum_beforehand(batch, model.propagation)
+    return model, batch, sum_beforehand(batch, model)
 
 
 @pytest.mark.parametrize("hidden", [(), (8,), (8, 40)])
@@ -79,8 +79,6 @@ def test_gradients_are_those_of_sums_in_every_pass(kernel, features):
     found = []
     for own in (batch, summed):
         labelled = LabelledBatch.make(own, graph.labels)
-        has_chain = model.chain(own, drops=True) is not None
-        assert has_chain == (features == "sparse")
         found.append(Objective(model, SHORT).gradients(labelled, 5))
     for want, got in zip(found[0][0], found[1][0], strict=True):
         np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-4, atol=1e-7)
@@ -102,7 +100,7 @@ def test_sums_of_many_words_are_packed_for_wide_weights(kernel):
         torch.testing.assert_close(together, three(batch), rtol=1e-5, atol=1e-6)
         if kernel == "native":
             assert (together[:, 1] == alone[:, 0]).all()
-        assert summed.packed_features(three.propagation.kernels) is summed._packed[0]
+        assert summed.packed_features(three.kernels) is summed._packed[0]
 
 
 @pytest.mark.parametrize("rule", sorted(set(RULES) - set(SUMMED_RULES)))
@@ -123,11 +121,11 @@ def test_batch_stays_as_it_is_where_sums_are_no_smaller():
         graph = forest(features)
         model = build_model(graph, SHORT, seeds=[0])
         everyone = make_batch(graph, n_hops=2)
-        assert sum_beforehand(everyone, model.propagation) is everyone
+        assert sum_beforehand(everyone, model) is everyone
     cora = load_dataset("cora")  # few words a node, and hardly any in common with its neighbours
     model = build_model(cora, SHORT, seeds=[0])
     batch = make_batch(cora, cora.validation_index, n_hops=2)
-    assert sum_beforehand(batch, model.propagation) is batch
+    assert sum_beforehand(batch, model) is batch
 
 
 def test_sums_are_not_dropped_out():
@@ -135,7 +133,7 @@ def test_sums_are_not_dropped_out():
     with pytest.raises(AssertionError, match="can't be dropped out"):
         model(summed, epoch=1)
     with pytest.raises(AssertionError, match="can't be dropped out"):
-        model.chain(summed, drops=True)
+        model.plan(summed, drops=True)
 
 
 @pytest.mark.parametrize("dropout", [0.5, (0.0, 0.5)])

@@ -50,7 +50,7 @@ def run(graph, settings, seeds=(0,), kernel="auto", watched=True, **options):
 
 
 def weights(model):
-    return {name: p.detach().clone() for name, p in model.named_parameters()}
+    return {name: p.detach().clone() for name, p in model.parameters.items()}
 
 
 def assert_same_bits(first, second):

@@ -36,7 +36,7 @@ def run_prediction(folder: Path, data: DataRequest, output: Path, screen: Screen
     saved, graph, notes = load_with_data(folder, data, screen)
     fitted = saved.fitted
     known = fitted.graph
-    n_rows = graph.n_nodes * len(fitted.model.layers)
+    n_rows = graph.n_nodes * fitted.n_passes
     with screen.showing() as progress:
         advance = counter(progress, "predicting", n_rows)
         each = fitted.probabilities(graph, scratch=output.resolve().parent, advance=advance)

@@ -22,14 +22,14 @@ from graphconv.commands.data_source import DataRequest, load_outline
 from graphconv.commands.process_table import show_figures
 from graphconv.commands.train import about_earlier, about_kernels, finish, tell_if_finished
 from graphconv.commands.training_job import Job, ModelRequest, identity_of, load_job, resolve
-from graphconv.engine.blocks import Array, Space, run_in_blocks
+from graphconv.engine.blocks import Array, Space, n_stages, run_in_blocks
+from graphconv.engine.network import Network
 from graphconv.engine.objective import LabelledBatch
 from graphconv.graph import Graph
 from graphconv.graph.scaling import FeatureScaler, fit_stored_scaler
 from graphconv.graph.splits import check_trainable
 from graphconv.io.progress import counter
 from graphconv.kernels import KernelName
-from graphconv.models.gcn import GCN
 from graphconv.models.settings import Settings, resolve_settings
 from graphconv.storage.graph_part import GraphPart, open_part
 from graphconv.storage.memory import available_memory, n_processes_here
@@ -228,7 +228,7 @@ class _Trainer:
         self.n_earlier = 0  # epochs before this process was started
         self.seconds = 0.0  # of training, without what comes before and after
         wanted = request.wanted
-        self.model: GCN = processes.as_one(
+        self.network: Network = processes.as_one(
             lambda: build_model(
                 part.graph,
                 self.settings,
@@ -243,7 +243,7 @@ class _Trainer:
             part,
             processes,
             self.settings,
-            n_hops=self.model.n_hops,
+            n_hops=self.network.n_hops,
             features=scaled_features(part.graph, self.scaler),
             members=members,
             class_weight=None if weights is None else np.array(weights),
@@ -273,7 +273,7 @@ class _Trainer:
         started = time.perf_counter()
         with screen.training(f"training on {self.part.graph.name}") as on_epoch:
             state = train(
-                self.model,
+                self.network,
                 batches,
                 watched,
                 self.settings,
@@ -297,7 +297,7 @@ class _Trainer:
         """Probabilities of all nodes and replicas, in the first process; None in the others."""
         graph = self.part.graph
         halo = _PartHalo(self.part, self.processes)
-        n_rows = self.part.n_own * len(self.model.layers)
+        n_rows = self.part.n_own * n_stages(self.network)
         scratch = None if self.lead is None else self.lead.job.folder.resolve().parent
         with (
             torch.no_grad(),
@@ -306,9 +306,9 @@ class _Trainer:
         ):
             advance = counter(progress, "predicting", n_rows)
             logits = run_in_blocks(
-                self.model, graph, self.scaler, scratch=scratch, advance=advance, halo=halo
+                self.network, graph, self.scaler, scratch=scratch, advance=advance, halo=halo
             )[: self.part.n_own]
-        fitted = FittedGCN(graph, self.settings, self.scaler, self.model, 0)
+        fitted = FittedGCN(graph, self.settings, self.scaler, self.network, 0)
         own = (
             fitted.shares(torch.from_numpy(logits[first : first + BLOCK_ROWS]))
             for first in range(0, len(logits), BLOCK_ROWS)
@@ -337,7 +337,9 @@ class _Trainer:
         """Memory and bytes of every process."""
         n_epochs = max(1, len(state.epochs) - self.n_earlier)
         made = self.batches.sent_making
-        return process_figures(self.part, self.processes, self.model, made, n_epochs, self.seconds)
+        return process_figures(
+            self.part, self.processes, self.network, made, n_epochs, self.seconds
+        )
 
 
 class _PartHalo:
@@ -381,7 +383,7 @@ def _finish(
         lead.job.graph,
         trainer.settings,
         trainer.scaler,
-        trainer.model,
+        trainer.network,
         int(state.stopped_at.max()),
         history_of(state),
     )

@@ -120,7 +120,7 @@ def _train_gcn(job: Job, resume: bool, checkpoint_seconds: float) -> None:
     started = time.perf_counter()
     with _keeping_no_diverged(file):
         fitted = _fit(job, file, state)
-        n_rows = fitted.graph.n_nodes * len(fitted.model.layers)
+        n_rows = fitted.graph.n_nodes * fitted.n_passes
         with job.screen.showing() as progress:
             advance = counter(progress, "predicting", n_rows)
             each = fitted.probabilities(scratch=job.folder.resolve().parent, advance=advance)

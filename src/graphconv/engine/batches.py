@@ -26,6 +26,31 @@ from graphconv.kernels import Csr, PackedRows, RowSample, n_ranges
 Array = npt.NDArray[Any]
 
 
+class Scales:
+    """What the rows and the columns of a batch's adjacency matrix are multiplied by."""
+
+    def __init__(self, rows: Array | None = None, columns: Array | None = None) -> None:
+        self.rows = rows
+        self.columns = columns
+        self._n_uses: dict[int, int] = {}
+        self._of_entries: dict[int, Array] = {}
+
+    def of_entries(self, block: Csr, scale: Array | None) -> Array | None:
+        """The scale of each entry's column, where looking it up in every product takes longer.
+
+        Two products are a mini-batch, forward and back: for these it does not pay.
+        """
+        if scale is None or scale.nbytes <= kernels.NEAR_BYTES:
+            return None
+        key = id(block.indices)  # blocks of a batch share their entries, which live as long as it
+        self._n_uses[key] = self._n_uses.get(key, 0) + 1
+        if self._n_uses[key] <= 2:
+            return None
+        if key not in self._of_entries:
+            self._of_entries[key] = scale[block.indices]
+        return self._of_entries[key]
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """The part of a graph that decides the outputs of some target nodes, in local numbering.
@@ -60,6 +85,7 @@ class Batch:
     has_halo = False  # whether sums read rows of other processes too
     _blocks: dict[tuple[int, int, bool], Csr] = field(default_factory=dict, init=False)
     _packed: list[PackedRows | None] = field(default_factory=list, init=False)
+    _scales: dict[tuple[float, bool], Scales] = field(default_factory=dict, init=False)
 
     @cached_property
     def identity_features(self) -> Csr:
@@ -76,9 +102,20 @@ class Batch:
             self._packed.append(packed)
         return self._packed[0]
 
-    def with_halo(self, x: Any, hop: int) -> Any:
-        """The rows that the sums of a hop read: x itself, unless some are another process's."""
-        return x
+    def scales(self, self_weight: float, directed: bool) -> Scales:
+        """What normalises sums over neighbours, with self-loops of some weight."""
+        key = (self_weight, directed)
+        if key not in self._scales:
+            self._scales[key] = Scales(*normalising_scales(self.degree, self_weight, directed))
+        return self._scales[key]
+
+    def with_halo(self, x: Array, hop: int) -> Array:
+        """The rows that the sums of a hop read: x, and those of other processes."""
+        raise AssertionError("only a batch of a part has a halo")
+
+    def halo_gradient(self, gradient: Array, hop: int) -> Array:
+        """The gradient of x, given that of `with_halo`."""
+        raise AssertionError("only a batch of a part has a halo")
 
     def block(self, n_rows: int, n_columns: int, transposed: bool = False) -> Csr:
         """The leading (n_rows, n_columns) block of the adjacency matrix or of its transpose."""
@@ -87,6 +124,21 @@ class Batch:
             matrix = self.adjacency_transposed if transposed else self.adjacency
             self._blocks[key] = _leading_block(matrix, n_rows, n_columns, self.is_weighted)
         return self._blocks[key]
+
+
+def normalising_scales(
+    degree: Array, self_weight: float, directed: bool
+) -> tuple[Array, Array | None]:
+    """What rows and columns of A + lambda I are multiplied by; None: columns are not."""
+    # Degrees below the smallest normal number have an inverse that overflows: no neighbours.
+    scale: Array = degree + degree.dtype.type(self_weight)
+    is_alone = scale <= np.finfo(degree.dtype).tiny
+    np.divide(1, scale, out=scale, where=~is_alone)
+    scale[is_alone] = 0
+    if directed:
+        return scale, None
+    np.sqrt(scale, out=scale)
+    return scale, scale
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,11 +1,11 @@
-"""Exact inference in bounded memory: every layer for all nodes, one block of rows after another.
+"""Exact inference in bounded memory: operations for all nodes, one block of rows after another.
 
-A trained GCN and a graph enter, what the model computes for every node leaves: equal to
-`model(make_batch(graph))` up to rounding, for every rule. A layer's input is projected first, which
-makes it narrow; then each block of rows sums over its neighbours, is activated and goes straight
-into the next layer's projection. So no more than two narrow arrays of all nodes exist at a time
-(and the hidden layer, with residual connections; and two more, with the Chebyshev rule). Those that
-do not fit the memory given lie in unnamed files.
+A trained network and a graph enter, what it computes for every node leaves: equal to
+`network(make_batch(graph))` up to rounding. The operations fall into stages: a sum over neighbours
+needs all rows of its input, so it begins a new stage; whatever else needs only the same row goes on
+in the same one. Of a stage, block by block, only what a later stage needs is written down: of a
+GCN the narrow, projected values of one layer. Arrays that do not fit the memory given lie in
+unnamed files.
 """
 
 from __future__ import annotations
@@ -21,26 +21,33 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 
+from graphconv.engine.batches import normalising_scales
+from graphconv.engine.network import Network
+from graphconv.engine.plan import row_step
+from graphconv.engine.steps import Given
 from graphconv.graph import Graph
 from graphconv.graph.mapping import release
 from graphconv.graph.scaling import FeatureScaler, StoredFeatures
 from graphconv.kernels import Csr
-from graphconv.models.gcn import GCN, GraphConvolution
+from graphconv.models.operations import (
+    Dropped,
+    Features,
+    Neighbours,
+    Parameter,
+    Product,
+    Program,
+    Term,
+    Value,
+)
 from graphconv.storage.memory import available_memory
 
 Array = npt.NDArray[Any]
 # Numbers of a block of rows, of the widest of its arrays.
 BLOCK_NUMBERS = 1 << 22
-_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "relu": torch.relu,
-    "tanh": torch.tanh,
-    "elu": torch.nn.functional.elu,
-    "none": lambda value: value,
-}
 
 
 def run_in_blocks(
-    model: GCN,
+    network: Network,
     graph: Graph,
     scaler: FeatureScaler,
     *,
@@ -54,7 +61,7 @@ def run_in_blocks(
 
     Parameters
     ----------
-    model : GCN
+    network : Network
     graph : Graph
         In memory or stored.
     scaler : FeatureScaler
@@ -65,7 +72,8 @@ def run_in_blocks(
     scratch : Path, optional
         Folder for those files. Default: the system's for temporary files.
     advance : callable, optional
-        Told how many more rows of a layer are computed; a layer has as many as there are nodes.
+        Told how many more rows of a stage are computed; a stage, of which there are
+        `n_stages(network)`, has as many as there are nodes.
     halo : Halo, optional
         Where the graph is a part of one, who has the rows of the nodes after its own.
 
@@ -80,17 +88,52 @@ def run_in_blocks(
     >>> from graphconv.training.fit import fit_gcn
     >>> from graphconv.engine.blocks import run_in_blocks
     >>> fitted = fit_gcn(load_dataset("karate"))
-    >>> logits = run_in_blocks(fitted.model, fitted.graph, fitted.scaler)
+    >>> logits = run_in_blocks(fitted.network, fitted.graph, fitted.scaler)
     >>> shares = np.exp(logits) / np.exp(logits).sum(axis=2, keepdims=True)
     >>> bool(np.allclose(shares, fitted.probabilities(), atol=1e-6))
     True
     """
     budget = available_memory() // 2 if memory is None else memory
     space = Space(budget, scratch)
-    run = _Run(model, graph, scaler, space, advance or (lambda n_rows: None), halo)
+    target = network.program.embedding if embed else network.program.output
+    if target is None:
+        raise ValueError("a model with a single layer has no hidden activations to embed")
+    run = _Run(network, graph, scaler, space, advance or (lambda n_rows: None), halo)
     with torch.no_grad():
-        values = run.layers(len(model.layers) - 1 if embed else len(model.layers))
-    return cast(npt.NDArray[np.float32], values.reshape(graph.n_nodes, len(model.seeds), -1))
+        values = run.value_of(target)
+    return cast(npt.NDArray[np.float32], values.reshape(graph.n_nodes, len(network.seeds), -1))
+
+
+def n_stages(network: Network) -> int:
+    """How often `run_in_blocks` goes over all nodes."""
+    return max(stages_of(network.program).values()) + 1
+
+
+def stages_of(program: Program) -> dict[Value, int]:
+    """The stage in which each value is computed."""
+    stages: dict[Value, int] = {}
+    for value in program.values:
+        before = max((stages[own] for own in value.inputs), default=0)
+        stages[value] = before + isinstance(value, Neighbours)
+    return stages
+
+
+def last_stages(program: Program, target: Value) -> dict[Value, int]:
+    """The last stage that needs each of the values that a target depends on."""
+    stages = stages_of(program)
+    last = {target: stages[target] + 1}  # whoever asked for it
+    for value in reversed(program.values):
+        for own in value.inputs if value in last else ():
+            # What is dropped out is here the value itself.
+            until = last[value] if isinstance(value, Dropped) else stages[value]
+            last[own] = max(last.get(own, 0), until)
+    return last
+
+
+def is_written(value: Value, stage: int, last_use: dict[Value, int]) -> bool:
+    """Whether a value of a stage is needed later; of several terms, each for itself."""
+    is_own = value.n_terms == 1 and not isinstance(value, Features | Dropped)
+    return is_own and last_use[value] > stage
 
 
 class Halo(Protocol):
@@ -127,195 +170,148 @@ class Space:
 
 
 class _Run:
-    """One pass of a model over a graph."""
+    """One pass of a network over a graph."""
 
     def __init__(
         self,
-        model: GCN,
+        network: Network,
         graph: Graph,
         scaler: FeatureScaler,
         space: Space,
         advance: Callable[[int], None],
         halo: Halo | None = None,
     ) -> None:
-        self.model = model
+        self.network = network
+        self.program = network.program
         self.graph = graph
         self.halo = halo
         self.n_rows = graph.n_nodes if halo is None else halo.n_own
-        self.rule = model.propagation.rule
-        self.kernels = model.propagation.kernels
         self.space = space
         self.advance = advance
         self.features = None if graph.features is None else StoredFeatures(graph.features, scaler)
-        adjacency = graph.adjacency
-        self.values = adjacency.data if graph.is_weighted else None
-        self.scales = self._scales()
+        self.edge_weights = graph.adjacency.data if graph.is_weighted else None
+        self.arrays = {n: tensor.detach().numpy() for n, tensor in network.parameters.items()}
+        self.stages = stages_of(self.program)
+        self.written: dict[Value, Array] = {}
+        self._scales: dict[float, tuple[Array, Array | None]] = {}
 
-    def layers(self, n_layers: int) -> Array:
-        layers = [cast(GraphConvolution, layer) for layer in self.model.layers]
-        projected = self._project_features(layers[0])
-        hidden: Array | None = None
-        for depth in range(n_layers):
-            layer = layers[depth]
-            is_last = depth == len(layers) - 1
-            summed = self._chebyshev_sums(projected) if self.rule == "chebyshev" else projected
-            n_out = layer.weight.shape[2] * layer.weight.shape[3]
-            feeds = depth + 1 < n_layers
-            keeps = not feeds or (self.model.residual and not is_last)
-            output = self.space.new(self.graph.n_nodes, n_out) if keeps else None
-            following = self._new_terms(layers[depth + 1]) if feeds else []
-            self._complete(summed)
-            for block in self._blocks(n_out):
-                value = torch.from_numpy(self._propagate(summed, block))
-                if layer.bias is not None:
-                    value += layer.bias.detach().reshape(-1)
-                if not is_last:
-                    value = _ACTIVATIONS[self.model.activation](value)
-                    if self.model.residual and hidden is not None and hidden.shape[1] == n_out:
-                        value = value + torch.from_numpy(hidden[block])
-                if output is not None:
-                    output[block] = value.numpy()
-                if feeds:
-                    self._project(layers[depth + 1], value, following, block)
-                self._let_go(*summed, *following, output, hidden)
-                self.advance(len(value))
-            for array in {id(array): array for array in (*projected, *summed, hidden)}.values():
-                if array is not None:
-                    self.space.give_back(array)
-            projected, hidden = following, output
-        assert hidden is not None
-        return hidden
+    def value_of(self, target: Value) -> Array:
+        """A value of all nodes, (n_nodes, n_columns)."""
+        last_use = last_stages(self.program, target)
+        for stage in range(self.stages[target] + 1):
+            self._run_stage(stage, last_use)
+            for value, until in last_use.items():
+                if until == stage and value in self.written:
+                    self.space.give_back(self.written.pop(value))
+        return self.written[target]
+
+    def _run_stage(self, stage: int, last_use: dict[Value, int]) -> None:
+        todo = [v for v in self.program.values if v in last_use and self.stages[v] == stage]
+        kept = [value for value in todo if is_written(value, stage, last_use)]
+        for value in kept:
+            width = value.width * len(self.network.seeds)
+            self.written[value] = self.space.new(self.graph.n_nodes, width)
+        if self.halo is not None:
+            for value in todo:
+                if isinstance(value, Neighbours):
+                    self.halo.fill(self._whole(value.inputs[0]))
+        for block in self._blocks(max(map(self._read_width, todo))):
+            found: dict[Value, Array] = {}
+            for value in todo:
+                found[value] = self._rows_of(value, block, found)
+            for value in kept:
+                self.written[value][block] = found[value]
+            self._let_go()
+            self.advance(block.stop - block.start)
+
+    def _read_width(self, value: Value) -> int:
+        """Numbers that a row of an operation takes."""
+        if isinstance(value, Features):
+            return 1 if self.features is None else value.width
+        return value.n_terms * value.width * len(self.network.seeds)
 
     def _blocks(self, width: int) -> Iterator[slice]:
         n_rows = max(256, BLOCK_NUMBERS // max(1, width))
         for first in range(0, self.n_rows, n_rows):
             yield slice(first, min(first + n_rows, self.n_rows))
 
-    def _complete(self, terms: list[Array]) -> None:
-        """Fetch the rows of other processes of the term whose neighbours are summed next."""
-        if self.halo is not None and self.rule != "none":
-            has_own_term = self.rule in ("chebyshev", "first-order") and len(terms) > 1
-            self.halo.fill(terms[1] if has_own_term else terms[0])
-
-    def _let_go(self, *arrays: Array | None) -> None:
-        adjacency = self.graph.adjacency
-        release(adjacency.indices, *(array for array in arrays if array is not None))
-        if self.values is not None:
-            release(self.values)
-
-    def _new_terms(self, layer: GraphConvolution) -> list[Array]:
-        _, n_terms, n_replicas, n_out = layer.weight.shape
-        return [self.space.new(self.graph.n_nodes, n_replicas * n_out) for _ in range(n_terms)]
-
-    def _project_features(self, layer: GraphConvolution) -> list[Array]:
-        """X Theta_k for every term k, each of shape (n_nodes, n_replicas * n_out)."""
-        n_in, n_terms, _, _ = layer.weight.shape
-        weight = layer.weight.detach().reshape(n_in, -1)
-        if self.features is None:
-            if self.halo is not None:  # a part's ids are positions in the whole graph
-                weight = weight[torch.from_numpy(np.asarray(self.graph.node_ids))]
-            return [np.ascontiguousarray(part) for part in np.split(weight.numpy(), n_terms, 1)]
-        terms = self._new_terms(layer)
-        for block in self._blocks(n_in):
-            rows = self.features.take(block)
-            if sp.issparse(rows):
-                csr = Csr(rows.indptr[:-1], rows.indptr[1:], rows.indices, rows.data)
-                product = self.kernels.feature_product(csr, weight.numpy())
-            else:
-                product = (torch.from_numpy(rows) @ weight).numpy()
-            for term, part in zip(terms, np.split(product, n_terms, axis=1), strict=True):
-                term[block] = part
+    def _let_go(self) -> None:
+        release(self.graph.adjacency.indices, *self.written.values())
+        if self.edge_weights is not None:
+            release(self.edge_weights)
+        if self.features is not None:
             stored = self.features.features
-            release(*((stored.indices, stored.data) if sp.issparse(stored) else (stored,)), *terms)
-        return terms
+            release(*((stored.indices, stored.data) if sp.issparse(stored) else (stored,)))
 
-    def _project(
-        self, layer: GraphConvolution, hidden: torch.Tensor, terms: list[Array], block: slice
-    ) -> None:
-        """H Theta_k of a block of rows, replica by replica, into the arrays of the terms."""
-        n_in, n_terms, n_replicas, n_out = layer.weight.shape
-        for replica in range(n_replicas):
-            own = hidden[:, replica * n_in : (replica + 1) * n_in]
-            columns = slice(replica * n_out, (replica + 1) * n_out)
-            for k in range(n_terms):
-                terms[k][block, columns] = (own @ layer.weight.detach()[:, k, replica]).numpy()
+    def _whole(self, value: Value) -> Array:
+        """All rows of a value that was written down."""
+        return self.written[value.inputs[0] if isinstance(value, Dropped) else value]
 
-    def _scales(self) -> list[tuple[float, Array, Array | None]]:
-        """Self-loop weight, row scale and column scale, one for all replicas or one for each."""
-        propagation = self.model.propagation
-        weights = propagation.self_loop_weight if self.rule == "renormalised" else [0.0]
-        if len(set(weights)) == 1:
-            weights = weights[:1]
-        scales: list[tuple[float, Array, Array | None]] = []
-        for weight in weights:
-            total = self.graph.degree.astype(np.float32) + np.float32(weight)
-            smallest = np.finfo(np.float32).tiny
-            inverse = np.divide(1, total, out=np.zeros_like(total), where=total > smallest)
-            if propagation.directed:
-                scales.append((weight, inverse, None))
-            else:
-                root = np.sqrt(inverse)
-                scales.append((weight, root, root))
-        return scales
+    def _rows_of(self, value: Value, block: slice, found: dict[Value, Array]) -> Array:
+        """A block of rows of a value, given those of the same stage."""
+        if isinstance(value, Features):
+            return np.empty(0)  # read by the product
+        if isinstance(value, Neighbours):
+            return self._neighbours(value, block)
+        if isinstance(value, Product) and self._is_features(value.inputs[0]):
+            return self._feature_product(value, block)
+        given = tuple(
+            found[own] if own in found else np.ascontiguousarray(self._whole(own)[block])
+            for own in value.inputs
+        )
+        if isinstance(value, Dropped):
+            return given[0]
+        if isinstance(value, Term):
+            width = given[0].shape[1] // value.inputs[0].n_terms
+            columns = slice(value.place * width, (value.place + 1) * width)
+            return np.ascontiguousarray(given[0][:, columns])
+        step, parameters = row_step(value)
+        weights = tuple(self.arrays[own.name] for own in parameters)
+        return step.forward(Given(given, weights, None))
 
-    def _normalised(self, x: Array, block: slice) -> Array:
-        """The block's rows of S x, or of the renormalised rule, self-loops included."""
-        if len(self.scales) == 1:
-            return self._neighbour_sum(x, block, *self.scales[0])
-        parts = np.split(x, len(self.scales), axis=1)
+    def _is_features(self, value: Value) -> bool:
+        while isinstance(value, Dropped):
+            (value,) = value.inputs
+        return isinstance(value, Features)
+
+    def _feature_product(self, value: Product, block: slice) -> Array:
+        weight = self.arrays[value.weight.name]
+        dense = weight.reshape(len(weight), -1)
+        if self.features is None:
+            # A part's ids are positions in the whole graph.
+            whole = self.halo is None
+            return dense[block] if whole else dense[np.asarray(self.graph.node_ids[block])]
+        rows = self.features.take(block)
+        if sp.issparse(rows):
+            csr = Csr(rows.indptr[:-1], rows.indptr[1:], rows.indices, rows.data)
+            return cast(Array, self.network.kernels.feature_product(csr, dense))
+        return (torch.from_numpy(rows) @ torch.from_numpy(dense)).numpy()
+
+    def _neighbours(self, value: Neighbours, block: slice) -> Array:
+        x = self._whole(value.inputs[0])
+        if not isinstance(value.self_loops, Parameter):
+            return self._neighbour_sum(x, block, value.self_loops)
+        weights = self.network.self_loop_weight
+        parts = np.split(x, len(weights), axis=1)
         return np.hstack(
-            [
-                self._neighbour_sum(np.ascontiguousarray(part), block, *scale)
-                for part, scale in zip(parts, self.scales, strict=True)
-            ]
+            [self._neighbour_sum(x, block, own) for x, own in zip(parts, weights, strict=True)]
         )
 
-    def _neighbour_sum(
-        self, x: Array, block: slice, weight: float, row_scale: Array, column_scale: Array | None
-    ) -> Array:
+    def _neighbour_sum(self, x: Array, block: slice, weight: float) -> Array:
+        if weight not in self._scales:
+            degree = self.graph.degree.astype(np.float32)
+            directed = self.network.model.graph.directed
+            self._scales[weight] = normalising_scales(degree, weight, directed)
+        row_scale, column_scale = self._scales[weight]
         adjacency = self.graph.adjacency
         bounds = np.asarray(adjacency.indptr[block.start : block.stop + 1])
         entries = slice(int(bounds[0]), int(bounds[-1]))
         local = (bounds - bounds[0]).astype(adjacency.indices.dtype)
-        values = None if self.values is None else self.values[entries]
+        values = None if self.edge_weights is None else self.edge_weights[entries]
         rows = Csr(local[:-1], local[1:], adjacency.indices[entries], values)
-        out: Array = self.kernels.propagate(rows, x, row_scale[block], column_scale, 0.0)
+        x = np.ascontiguousarray(x)
+        out: Array = self.network.kernels.propagate(rows, x, row_scale[block], column_scale, 0.0)
         if weight:
             own = row_scale[block] if column_scale is None else row_scale[block] ** 2
             out += (np.float32(weight) * own)[:, None] * x[block]
         return out
-
-    def _propagate(self, terms: list[Array], block: slice) -> Array:
-        """The rule applied to a block of rows; Chebyshev's terms are its last two sums."""
-        if self.rule == "none":
-            return terms[0][block].copy()
-        if self.rule == "chebyshev":
-            if len(terms) == 1:
-                return terms[0][block].copy()
-            first, latest, later = terms
-            return first[block] + self._laplacian(latest, block) - later[block]
-        if self.rule == "first-order":
-            return terms[0][block] + self._normalised(terms[1], block)
-        summed = self._normalised(terms[0], block)
-        return terms[0][block] + summed if self.rule == "single-parameter" else summed
-
-    def _laplacian(self, x: Array, block: slice) -> Array:
-        ratio = np.float32(2 / self.model.propagation.lambda_max)
-        return (ratio - 1) * x[block] - ratio * self._normalised(x, block)
-
-    def _chebyshev_sums(self, terms: list[Array]) -> list[Array]:
-        """Clenshaw's recurrence down to b_1 and b_2: returns X Theta_0, b_1, b_2."""
-        if len(terms) == 1:
-            return terms
-        n_nodes, width = terms[0].shape
-        later, latest = self.space.new(n_nodes, width), terms[-1]
-        later[:] = 0
-        spare = self.space.new(n_nodes, width) if len(terms) > 2 else later
-        for k in range(len(terms) - 2, 0, -1):
-            self._complete([terms[0], latest])
-            for block in self._blocks(width):
-                spare[block] = terms[k][block] + 2 * self._laplacian(latest, block) - later[block]
-                self._let_go(spare, latest, later, terms[k])
-            # b_(k+2) is not needed any more: the next sum goes there.
-            latest, later, spare = spare, latest, later
-        return [terms[0], latest, later]

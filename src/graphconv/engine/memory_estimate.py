@@ -8,6 +8,7 @@ Of several processes each estimates for the part of the graph that it has; see `
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -16,9 +17,12 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv import kernels
+from graphconv.engine.blocks import is_written, last_stages, stages_of
 from graphconv.engine.replicas import TEAM_SIZE
 from graphconv.graph import Graph, IntArray
 from graphconv.io.wording import naming
+from graphconv.models.catalogue import make_model
+from graphconv.models.operations import Dropped, Features, Neighbours, Program, Term
 from graphconv.models.settings import Settings
 from graphconv.storage.memory import available_memory, in_units, resident_memory
 
@@ -93,7 +97,6 @@ def estimate_memory(
     graph: Graph,
     settings: Settings,
     n_replicas: int = 1,
-    n_hops_each: int = 1,
     share: Share | None = None,
 ) -> MemoryEstimate:
     """The memory a training with these settings will take.
@@ -103,8 +106,6 @@ def estimate_memory(
     graph : Graph
     settings : Settings
     n_replicas : int
-    n_hops_each : int
-        Hops of a layer: 1, the order of the Chebyshev rule, or 0.
     share : Share, optional
         Where the graph is a part of one, what its process has; its splits are those of the part.
 
@@ -116,8 +117,9 @@ def estimate_memory(
     >>> 0 < estimate.training < estimate.total
     True
     """
-    layers = len(settings.hidden) + 1
-    n_hops = layers * n_hops_each
+    n_features = graph.n_features if share is None else share.n_features
+    program = make_model(settings, n_features, max(1, graph.n_classes)).program
+    n_hops = program.n_hops
     targets, watched = graph.train_index, graph.validation_index
     n_targets, n_watched = (
         len(index) if share is None else share.add_up(len(index)) for index in (targets, watched)
@@ -131,7 +133,7 @@ def estimate_memory(
     reach = _reach(graph, targets, n_hops, fanouts, share)
     if n_batches > 1 or fanouts is not None:
         n_watched = 0  # no larger than a training batch, and not at the same time
-    own = _training_bytes(graph, settings, n_replicas, reach, n_hops_each, share)
+    own = _training_bytes(graph, settings, program, n_replicas, reach, share)
     batch = _batch_bytes(graph, reach, share)
     held, summing = batch * (n_batches - 1), 0
     if n_watched:
@@ -145,7 +147,7 @@ def estimate_memory(
         resident=resident_memory(),
         scaling=_scaling_bytes(graph),
         training=kept + held + max(own, summing),
-        prediction=_prediction_bytes(graph, settings, n_replicas, share),
+        prediction=_prediction_bytes(graph, program, n_replicas, share),
     )
 
 
@@ -166,8 +168,7 @@ def settle_batches(
     n_numbers = _n_numbers(graph)
     if (n_numbers if share is None else share.add_up(n_numbers)) < _SMALL:
         return settings, ""
-    n_hops_each = {"none": 0, "chebyshev": settings.chebyshev_order}.get(settings.propagation, 1)
-    estimate = estimate_memory(graph, settings, n_replicas, n_hops_each, share)
+    estimate = estimate_memory(graph, settings, n_replicas, share)
     need = Need(estimate.total, estimate.more, available_memory())
     if share is not None:
         need = share.tightest(need)
@@ -256,16 +257,6 @@ def _mark_neighbours(
     is_seen[found.columns] = True
 
 
-def _widths(graph: Graph, settings: Settings) -> list[int]:
-    return [*settings.hidden, max(1, graph.n_classes)]
-
-
-def _n_terms(settings: Settings) -> int:
-    return {"first-order": 2, "chebyshev": settings.chebyshev_order + 1}.get(
-        settings.propagation, 1
-    )
-
-
 def _dense_width(graph: Graph) -> int:
     is_dense = graph.features is not None and not sp.issparse(graph.features)
     return graph.n_features if is_dense else 0
@@ -308,50 +299,58 @@ def _feature_bytes(graph: Graph, n_rows: int) -> int:
 def _training_bytes(
     graph: Graph,
     settings: Settings,
+    program: Program,
     n_replicas: int,
     reach: _Reach,
-    n_hops_each: int,
     share: Share | None,
 ) -> int:
     """A batch, its activations with their gradients, and the weights with Adam's moments."""
-    n_terms, widths = _n_terms(settings), _widths(graph, settings)
     n_in_first = reach.n_within[-1]
     n_at_once = n_replicas
     if share is None and settings.is_full_batch(len(graph.train_index)):
         n_at_once = min(n_replicas, TEAM_SIZE * kernels.select().get_threads())
-    # Dense features are dropped out into a copy for each replica, kept for the gradient.
-    numbers = n_in_first * _dense_width(graph) * n_at_once
-    for depth, width in enumerate(widths):
-        hops_left = (len(widths) - 1 - depth) * n_hops_each
-        n_out = reach.n_within[min(hops_left, len(reach.n_within) - 1)]
-        n_in = reach.n_within[min(hops_left + n_hops_each, len(reach.n_within) - 1)]
-        # Projected, or its gradient; biased and dropped out. The rest is freed in time.
-        numbers += width * n_at_once * (n_in * n_terms + 2 * n_out)
+    # Dense features are dropped out into a copy, that of one replica at a time.
+    numbers = n_in_first * _dense_width(graph)
+    sizes = [
+        value.n_terms * value.width * reach.n_within[min(hops, len(reach.n_within) - 1)]
+        for value, hops in program.hops.items()
+        if not isinstance(value, Features | Dropped | Term)
+    ]
+    # Each value, or its gradient; and the largest twice, while its gradient is made.
+    numbers += n_at_once * (sum(sizes) + max(sizes))
     if share is not None:
         # The rows with those of the halo after them, and the gradient of that; the rows that come
         # and about as many that go, which are copied once more on the way.
-        numbers += max(widths) * n_at_once * (2 * (n_in_first + reach.n_halo) + 4 * reach.n_halo)
-    n_weights, n_before = 0, graph.n_features if share is None else share.n_features
-    for width in widths:
-        n_weights += n_before * n_terms * width
-        n_before = width
+        widest = max(value.width for value in program.values if isinstance(value, Neighbours))
+        numbers += widest * n_at_once * (2 * (n_in_first + reach.n_halo) + 4 * reach.n_halo)
+    n_weights = sum(math.prod(own.shape) for own in program.parameters)
     # Of each replica its weights, Adam's moments and the best weights; of those that train also the
     # gradient, and all of it once more where they are not all.
     numbers += n_weights * (4 * n_replicas + n_at_once * (1 if n_at_once == n_replicas else 4))
     return _batch_bytes(graph, reach, share) + 4 * numbers + _TORCH_BYTES
 
 
-def _prediction_bytes(
-    graph: Graph, settings: Settings, n_replicas: int, share: Share | None
-) -> int:
-    """All rows at once, or two layers' arrays of all rows where it is done in blocks."""
-    widths = [width * n_replicas for width in _widths(graph, settings)]
-    n_terms = _n_terms(settings)
+def _prediction_bytes(graph: Graph, program: Program, n_replicas: int, share: Share | None) -> int:
+    """All rows at once, or what is written down of all rows where it is done in blocks."""
     if graph.folder is not None:
-        pairs = zip(widths, [*widths[1:], widths[-1]], strict=True)
-        numbers = graph.n_nodes * max(n_terms * (one + other) for one, other in pairs)
+        numbers = graph.n_nodes * n_replicas * _most_written(program)
         if share is not None:
-            numbers += share.n_collected * widths[-1]
+            numbers += share.n_collected * n_replicas * program.output.width
         return min(4 * numbers, available_memory() // 2) + 12 * graph.n_nodes
     scaled = 2 * _n_feature_numbers(graph) * (4 if not sp.issparse(graph.features) else 8)
-    return scaled + 4 * graph.n_nodes * (n_terms + 3) * max(widths)
+    widest = max((product.n_terms + 3) * product.width for product in program.products)
+    return scaled + 4 * graph.n_nodes * n_replicas * widest
+
+
+def _most_written(program: Program) -> int:
+    """Columns of all values that prediction in blocks has at a time, where they are most."""
+    stages, last_use = stages_of(program), last_stages(program, program.output)
+    return max(
+        sum(
+            value.width
+            for value in program.values
+            if stages[value] <= stage <= last_use[value]
+            and is_written(value, stages[value], last_use)
+        )
+        for stage in range(stages[program.output] + 1)
+    )

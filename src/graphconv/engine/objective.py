@@ -6,10 +6,9 @@ parameters if they are wanted.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,8 +17,9 @@ import torch
 from torch import Tensor
 
 from graphconv.engine.batches import Batch
-from graphconv.engine.steps import Array, Chain
-from graphconv.models.gcn import GCN, GraphConvolution
+from graphconv.engine.network import Network
+from graphconv.engine.plan import Plan
+from graphconv.engine.steps import Array
 from graphconv.models.settings import Settings
 
 FloatArray = npt.NDArray[np.float64]
@@ -58,6 +58,13 @@ class LabelledBatch:
         return cls(batch, wanted, weight, total)
 
 
+class ExtraLoss(Protocol):
+    """A term of the loss that does not come from the batches' labels."""
+
+    def gradients(self, network: Network, epoch: int) -> Sequence[Array]:
+        """Its gradient for each parameter of the network, in their order."""
+
+
 class Group(Protocol):
     """Processes that train together, each on its share of every batch."""
 
@@ -66,48 +73,58 @@ class Group(Protocol):
 
 
 class Objective:
-    """The loss of a model, with gradients for its parameters.
+    """The loss of a network, with gradients for its parameters.
 
     Parameters
     ----------
-    model : GCN
+    network : Network
         Its parameters may change in place only.
     settings : Settings
         Those of the L2 penalty.
     group : Group, optional
         The processes that train together.
+    extra : ExtraLoss, optional
+        A term to be added to the loss of every batch.
     """
 
-    def __init__(self, model: GCN, settings: Settings, group: Group | None = None) -> None:
-        self.model = model
+    def __init__(
+        self,
+        network: Network,
+        settings: Settings,
+        group: Group | None = None,
+        extra: ExtraLoss | None = None,
+    ) -> None:
+        self.network = network
         self.group = group
+        self.extra = extra
         self.weight_decay = settings.weight_decay
-        layers = [cast(GraphConvolution, layer) for layer in model.layers]
-        self.penalised = layers if settings.weight_decay_layers == "all" else layers[:1]
-        self._penalised_arrays = [layer.weight.detach().numpy() for layer in self.penalised]
-        self._parameters = list(model.parameters())
-        self._chains: dict[bool, WeakKeyDictionary[LabelledBatch, Chain | None]] = {
+        self._penalised = [
+            network.parameters[name].detach().numpy()
+            for name in network.penalised(settings.weight_decay_layers)
+        ]
+        self._plans: dict[bool, WeakKeyDictionary[LabelledBatch, Plan]] = {
             drops: WeakKeyDictionary() for drops in (False, True)
         }
 
     def gradients(
         self, labelled: LabelledBatch, epoch: int
-    ) -> tuple[Sequence[Tensor | Array], FloatArray, float]:
+    ) -> tuple[Sequence[Array], FloatArray, float]:
         """Gradients, each replica's loss and accuracy, and how much the batch counts."""
-        chain = self._chain(labelled, drops=True)
-        if chain is not None:
-            dropouts = self.model.dropouts(epoch)
-            value = chain.forward(dropouts, for_gradients=True)
-            slope, figures = self._loss(labelled, value, with_gradient=True)
-            slopes = chain.gradients(slope.reshape(value.shape), dropouts)
-            return slopes, figures, labelled.total
-        logits = self.model.forward(labelled.batch, epoch)
-        slope, figures = self._loss(labelled, logits.detach().numpy(), with_gradient=True)
+        plan, dropouts = self._plan(labelled, drops=True), self.network.dropouts(epoch)
+        value = plan.forward(dropouts, for_gradients=True)
+        slope, figures = self._loss(labelled, value, with_gradient=True)
         mean, total = _mean_figures(figures, labelled.total, self.group)
-        slope *= labelled.total / total  # this process's share of the batch
-        loss: Any = _Loss  # whose `apply` torch has no types for
-        found = torch.autograd.grad(loss.apply(logits, torch.from_numpy(slope)), self._parameters)
-        return found if self.group is None else _added_up(found, self.group), mean, total
+        if self.group is not None:
+            slope *= labelled.total / total  # this process's share of the batch
+        found = plan.gradients(slope.reshape(value.shape), dropouts)
+        slopes = [own for own in found if own is not None]
+        assert len(slopes) == len(found), "every parameter must be used"
+        if self.group is not None:
+            slopes = _added_up(slopes, self.group)
+        if self.extra is not None:
+            more = self.extra.gradients(self.network, epoch)
+            slopes = [own + other for own, other in zip(slopes, more, strict=True)]
+        return slopes, mean, total
 
     def evaluate(self, labelled: LabelledBatch) -> tuple[FloatArray, float]:
         """Each replica's loss and accuracy without dropout, and how much the batch counts.
@@ -115,18 +132,13 @@ class Objective:
         Nodes count by their weight. For several labels a node, accuracy is the share of (node,
         class) pairs that are right. Both together are an array of shape (2, n_replicas).
         """
-        chain = self._chain(labelled, drops=False)
-        if chain is not None:
-            logits = chain.forward(self.model.dropouts(None))
-        else:
-            with torch.no_grad():
-                logits = self.model.forward(labelled.batch).numpy()
-        return _mean_figures(self._loss(labelled, logits)[1], labelled.total, self.group)
+        value = self._plan(labelled, drops=False).forward(self.network.dropouts(None))
+        return _mean_figures(self._loss(labelled, value)[1], labelled.total, self.group)
 
     def penalty(self) -> FloatArray:
         """The L2 penalty of each replica, which Adam sees to and the loss does not hold."""
-        squares = np.zeros(len(self.model.seeds))
-        for weight in self._penalised_arrays:
+        squares = np.zeros(len(self.network.seeds))
+        for weight in self._penalised:
             n_in, n_terms, n_replicas, n_out = weight.shape
             # Down the columns first: a replica's sum then runs as it would alone.
             rows = weight.reshape(n_in * n_terms, n_replicas * n_out)
@@ -137,47 +149,26 @@ class Objective:
     def _loss(
         self, labelled: LabelledBatch, logits: Array, with_gradient: bool = False
     ) -> tuple[Array, FloatArray]:
-        # A process of several may have no rows of a batch: then nothing tells the width but this.
-        n_classes = math.prod(logits.shape[1:]) // len(self.model.seeds)
-        by_replica = logits.reshape(len(logits), len(self.model.seeds), n_classes)
-        found: tuple[Array, FloatArray] = self.model.propagation.kernels.loss(
+        n_replicas, n_classes = len(self.network.seeds), self.network.program.output.width
+        by_replica = logits.reshape(len(logits), n_replicas, n_classes)
+        found: tuple[Array, FloatArray] = self.network.kernels.loss(
             by_replica, labelled.labels, labelled.weight, with_gradient
         )
         return found
 
-    def _chain(self, labelled: LabelledBatch, drops: bool) -> Chain | None:
-        chains = self._chains[drops]
-        if labelled not in chains:
-            chain = None if self.group else self.model.chain(labelled.batch, drops)
-            if chain is not None:
-                assert list(map(id, chain.weights)) == list(map(id, self._parameters))
-            chains[labelled] = chain
-        return chains[labelled]
+    def _plan(self, labelled: LabelledBatch, drops: bool) -> Plan:
+        plans = self._plans[drops]
+        if labelled not in plans:
+            plans[labelled] = self.network.plan(labelled.batch, drops)
+        return plans[labelled]
 
 
-class _Loss(torch.autograd.Function):
-    """A scalar with the given gradient.
-
-    Torch can be given the gradient of a matrix too, but loads its compiler, 0.8 seconds, to compare
-    their shapes.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor, slope: Tensor) -> Tensor:
-        ctx.save_for_backward(slope)
-        return logits.new_zeros(())
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        return ctx.saved_tensors[0], None
-
-
-def _added_up(slopes: Sequence[Tensor], group: Group) -> tuple[Tensor, ...]:
+def _added_up(slopes: Sequence[Array], group: Group) -> list[Array]:
     """Gradients summed over all processes, in one message."""
-    flat = torch.cat([slope.reshape(-1) for slope in slopes])
+    flat = torch.cat([torch.from_numpy(slope).reshape(-1) for slope in slopes])
     group.add_up(flat, "gradients")
-    parts = torch.split(flat, [slope.numel() for slope in slopes])
-    return tuple(part.view_as(slope) for part, slope in zip(parts, slopes, strict=True))
+    parts = torch.split(flat, [slope.size for slope in slopes])
+    return [part.numpy().reshape(slope.shape) for part, slope in zip(parts, slopes, strict=True)]
 
 
 def _mean_figures(

@@ -1,6 +1,6 @@
 """Replicas: the models of several seeds, of which a few train at a time.
 
-All replicas of a GCN share its arrays: so it predicts, and so it is saved. A Team takes some of
+All replicas of a network share its arrays: so it predicts, and so it is saved. A Team takes some of
 them out to train; what they have learned is put back later. Each call of a kernel serves the whole
 team, so the team should be large; but what an epoch comes back to must stay in a near cache, which
 it does for few.
@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from graphconv.engine.adam import Adam
-from graphconv.engine.objective import Group, Objective
-from graphconv.models.gcn import GCN, replica_axis
+from graphconv.engine.network import Network
+from graphconv.engine.objective import ExtraLoss, Group, Objective
 from graphconv.models.settings import Settings
 
 # Larger teams take longer for each replica than smaller ones; docs/log.md has the measurements.
@@ -31,10 +31,11 @@ MOMENTS = ("mean", "square")  # what Adam knows of a parameter
 IntArray = npt.NDArray[np.int64]
 
 
-def team_size(model: GCN) -> int:
+def team_size(network: Network) -> int:
     """How many replicas should train side by side."""
-    own = sum(parameter.nbytes for parameter in model.parameters()) // len(model.seeds)
-    n_threads: int = model.propagation.kernels.get_threads()
+    n_bytes = sum(parameter.nbytes for parameter in network.parameters.values())
+    own = n_bytes // len(network.seeds)
+    n_threads: int = network.kernels.get_threads()
     return n_threads * max(1, min(TEAM_SIZE, TEAM_WEIGHT_BYTES // max(1, own)))
 
 
@@ -43,42 +44,51 @@ class Team:
     """Replicas that train side by side."""
 
     replicas: IntArray  # their places among all
-    model: GCN
+    network: Network
     objective: Objective
     optimiser: Adam
 
     def weights_of(self, replica: int) -> dict[str, Tensor]:
         """A copy of the parameters of one, given its place among all."""
-        return self.model.replica_weights(int(np.flatnonzero(self.replicas == replica)[0]))
+        return self.network.replica_weights(int(np.flatnonzero(self.replicas == replica)[0]))
 
 
 class Replicas:
-    """All replicas of a model, with what their optimisers know.
+    """All replicas of a network, with what their optimisers know.
 
     Parameters
     ----------
-    model : GCN
+    network : Network
     settings : Settings
     group : Group, optional
         The processes that train together.
+    extra : ExtraLoss, optional
+        A term to be added to the loss of every batch.
     """
 
-    def __init__(self, model: GCN, settings: Settings, group: Group | None = None) -> None:
-        self.model = model
+    def __init__(
+        self,
+        network: Network,
+        settings: Settings,
+        group: Group | None = None,
+        extra: ExtraLoss | None = None,
+    ) -> None:
+        self.network = network
         self._settings = settings
         self._group = group
-        self._everyone = self._team(np.arange(len(model.seeds)), model)
+        self._extra = extra
+        self._everyone = self._team(np.arange(len(network.seeds)), network)
         self.optimiser = self._everyone.optimiser
 
     def take(self, replicas: IntArray, n_steps: int) -> Team:
         """Some replicas to train; `n_steps` of Adam have been taken with them."""
-        if len(replicas) == len(self.model.seeds):
+        if len(replicas) == len(self.network.seeds):
             team = self._everyone  # nothing need be copied
         else:
-            team = self._team(replicas, self.model.some_replicas(replicas.tolist()))
+            team = self._team(replicas, self.network.some_replicas(replicas.tolist()))
             index = torch.from_numpy(replicas)
-            for own, home in self._pairs(team, MOMENTS):
-                own.copy_(home.index_select(replica_axis(home), index))
+            for own, home, axis in self._pairs(team, MOMENTS):
+                own.copy_(home.index_select(axis, index))
         team.optimiser.n_steps = n_steps
         return team
 
@@ -87,23 +97,22 @@ class Replicas:
         if team is self._everyone:
             return
         index = torch.from_numpy(team.replicas)
-        for own, home in self._pairs(team, ("parameters", *MOMENTS)):
-            home.index_copy_(replica_axis(home), index, own)
+        for own, home, axis in self._pairs(team, ("parameters", *MOMENTS)):
+            home.index_copy_(axis, index, own)
 
-    def _pairs(self, team: Team, kinds: Sequence[str]) -> list[tuple[Tensor, Tensor]]:
-        """A team's arrays of some kinds, each with that of all replicas."""
+    def _pairs(self, team: Team, kinds: Sequence[str]) -> list[tuple[Tensor, Tensor, int]]:
+        """A team's arrays of some kinds, each with that of all replicas and their axis."""
         both = [(getattr(team.optimiser, kind), getattr(self.optimiser, kind)) for kind in kinds]
-        return [(own[name].detach(), home[name].detach()) for own, home in both for name in home]
+        return [
+            (own[name].detach(), home[name].detach(), self.network.replica_axis(name))
+            for own, home in both
+            for name in home
+        ]
 
-    def _team(self, replicas: IntArray, model: GCN) -> Team:
-        objective = Objective(model, self._settings, self._group)
-        penalised = {id(layer.weight) for layer in objective.penalised}
-        parameters = dict(model.named_parameters())
-        decay = {
-            name: self._settings.weight_decay
-            for name, parameter in parameters.items()
-            if id(parameter) in penalised
-        }
-        rate = self._settings.learning_rate
-        optimiser = Adam(parameters, rate, model.propagation.kernels, decay)
-        return Team(replicas, model, objective, optimiser)
+    def _team(self, replicas: IntArray, network: Network) -> Team:
+        settings = self._settings
+        objective = Objective(network, settings, self._group, self._extra)
+        names = network.penalised(settings.weight_decay_layers)
+        decay = dict.fromkeys(names, settings.weight_decay)
+        optimiser = Adam(network.parameters, settings.learning_rate, network.kernels, decay)
+        return Team(replicas, network, objective, optimiser)

@@ -1,67 +1,79 @@
-"""Steps: kernel calls on arrays, each with its gradient, and chains of them.
+"""Steps: kernel calls on arrays, each with its gradient.
 
-A step is made for a layer and a batch. Torch's operations may come between steps: `run_step` makes
-them part of autograd's record. A model that is steps alone, as the paper's is, can do without:
-autograd takes some 30 microseconds to record a call and to come back to it, and so do the layers to
-find out what to call, which together was half of an epoch on Cora. A `Chain` has found out once.
+A step is made for an operation and a batch. Arrays have a row for each node of the batch that is
+needed, and blocks of columns: for each term of the rule, for each replica, its width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
+import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
-from graphconv import kernels
+from graphconv.engine.batches import Batch, Scales
 from graphconv.kernels import Csr, Dropout, PackedRows
 
 Array = npt.NDArray[Any]
+Arrays = tuple[Array, ...]
+# What the gradient is made from, besides the gradient of the output.
+Keeps = Literal["", "input", "output", "both"]
 
 
-class Step(Protocol):
-    """A differentiable function of an input and a weight, either of which it may lack."""
+class Given(NamedTuple):
+    """What a step works on; in the pass back, of inputs and output only what it keeps."""
 
-    needs_input: bool  # whether the gradient depends on the input, which is kept until then
+    inputs: Arrays
+    weights: Arrays
+    dropout: Dropout | None
+    output: Array | None = None
 
-    def forward(self, x: Any, weight: Any, dropout: Dropout | None) -> Array:
+
+NOTHING = Given((), (), None)
+
+
+class Step(ABC):
+    """A differentiable function of some inputs and some weights."""
+
+    keeps: ClassVar[Keeps] = ""
+
+    @abstractmethod
+    def forward(self, given: Given) -> Array:
         """Its value."""
 
-    def backward(
-        self, gradient: Array, x: Any, weight: Any, dropout: Dropout | None
-    ) -> tuple[Array | None, Array | None]:
-        """Gradients for the input and for the weight, given that for the value."""
+    @abstractmethod
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        """Gradients for the inputs and for the weights, given that for the value."""
 
 
 @dataclass(frozen=True)
-class FeatureProduct:
+class FeatureProduct(Step):
     """Sparse features, dropped out, times weight (n_features, n_terms, n_replicas, n_out)."""
 
     kernels: ModuleType
     rows: Csr
     row_ids: Array
     packed: PackedRows | None = None  # the rows again, for products without dropout
-    needs_input = False
 
-    def forward(self, x: None, weight: Array, dropout: Dropout | None) -> Array:
+    def forward(self, given: Given) -> Array:
+        (weight,) = given.weights
         dense = weight.reshape(len(weight), -1)
-        if self.packed is not None and dropout is None:
+        if self.packed is not None and given.dropout is None:
             return cast(Array, self.kernels.packed_product(self.packed, dense))
-        keys = _for_terms(dropout, weight)
+        keys = _for_terms(given.dropout, weight)
         return cast(Array, self.kernels.feature_product(self.rows, dense, keys, self.row_ids))
 
-    def backward(
-        self, gradient: Array, x: None, weight: Array, dropout: Dropout | None
-    ) -> tuple[None, Array]:
-        keys = _for_terms(dropout, weight)
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        (weight,) = given.weights
+        keys = _for_terms(given.dropout, weight)
         out = self.kernels.feature_product_transposed(
             self.rows, gradient, len(weight), keys, self.row_ids
         )
-        return None, out.reshape(weight.shape)
+        return (), (out.reshape(weight.shape),)
 
 
 def _for_terms(dropout: Dropout | None, weight: Array) -> Dropout | None:
@@ -73,120 +85,264 @@ def _for_terms(dropout: Dropout | None, weight: Array) -> Dropout | None:
 
 
 @dataclass(frozen=True)
-class WeightRows:
+class WeightRows(Step):
     """Rows of the weight: what it is multiplied by are rows of the identity matrix."""
 
     rows: Array | None  # None: all of them
-    needs_input = False
 
-    def forward(self, x: None, weight: Array, dropout: Dropout | None) -> Array:
+    def forward(self, given: Given) -> Array:
+        (weight,) = given.weights
         dense = weight.reshape(len(weight), -1)
         return dense if self.rows is None else dense[self.rows]
 
-    def backward(
-        self, gradient: Array, x: None, weight: Array, dropout: Dropout | None
-    ) -> tuple[None, Array]:
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        (weight,) = given.weights
         if self.rows is None:
-            return None, gradient.reshape(weight.shape)
+            return (), (gradient.reshape(weight.shape),)
         out = torch.zeros((len(weight), gradient.shape[1]), dtype=torch.from_numpy(gradient).dtype)
         # Added up, for a sampled batch may have a row twice.
         out.index_add_(0, torch.from_numpy(self.rows), torch.from_numpy(gradient))
-        return None, out.numpy().reshape(weight.shape)
+        return (), (out.numpy().reshape(weight.shape),)
 
 
 @dataclass(frozen=True)
-class HiddenProduct:
-    """Hidden values, after ReLU and dropout, times weight."""
+class DenseFeatureProduct(Step):
+    """Dense features, dropped out for each replica by itself, times weight."""
+
+    kernels: ModuleType
+    features: Array
+    row_ids: Array
+
+    def forward(self, given: Given) -> Array:
+        (weight,) = given.weights
+        n_in, n_terms, n_replicas, n_out = weight.shape
+        out = np.empty((len(self.features), n_terms, n_replicas, n_out), dtype=weight.dtype)
+        for replica in range(n_replicas):
+            own = torch.from_numpy(weight[:, :, replica].reshape(n_in, -1))
+            product = torch.from_numpy(self._dropped(given.dropout, replica)) @ own
+            out[:, :, replica] = product.numpy().reshape(len(out), n_terms, n_out)
+        return out.reshape(len(out), -1)
+
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        (weight,) = given.weights
+        n_in, n_terms, n_replicas, n_out = weight.shape
+        found = np.empty_like(weight)
+        by_replica = gradient.reshape(len(gradient), n_terms, n_replicas, n_out)
+        for replica in range(n_replicas):
+            # Worked out anew: a copy of the features for each replica is not kept.
+            dropped = torch.from_numpy(self._dropped(given.dropout, replica))
+            own = torch.from_numpy(by_replica[:, :, replica].reshape(len(gradient), -1))
+            found[:, :, replica] = (dropped.T @ own).numpy().reshape(n_in, n_terms, n_out)
+        return (), (found,)
+
+    def _dropped(self, dropout: Dropout | None, replica: int) -> Array:
+        if dropout is None:
+            return self.features
+        key = Dropout((dropout.keys[replica],), dropout.threshold)
+        return cast(Array, self.kernels.dropout_dense(self.features, key, self.row_ids))
+
+
+@dataclass(frozen=True)
+class HiddenProduct(Step):
+    """Hidden values, after ReLU and dropout, times weight: one kernel for narrow layers."""
 
     kernels: ModuleType
     row_ids: Array
     relu: bool
-    needs_input = True
+    keeps: ClassVar[Keeps] = "input"
 
-    def forward(self, x: Array, weight: Array, dropout: Dropout | None) -> Array:
-        return cast(Array, self.kernels.hidden_product(x, weight, dropout, self.row_ids, self.relu))
+    def forward(self, given: Given) -> Array:
+        (x,), (weight,) = given.inputs, given.weights
+        out = self.kernels.hidden_product(x, weight, given.dropout, self.row_ids, self.relu)
+        return cast(Array, out)
 
-    def backward(
-        self, gradient: Array, x: Array, weight: Array, dropout: Dropout | None
-    ) -> tuple[Array, Array]:
-        return cast(
-            tuple[Array, Array],
-            self.kernels.hidden_product_backward(
-                gradient, x, weight, dropout, self.row_ids, self.relu
-            ),
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        (x,), (weight,) = given.inputs, given.weights
+        for_x, for_weight = self.kernels.hidden_product_backward(
+            gradient, x, weight, given.dropout, self.row_ids, self.relu
         )
+        return (for_x,), (for_weight,)
 
 
 @dataclass(frozen=True)
-class DenseDropout:
+class MatrixProduct(Step):
+    """Hidden values times weight, replica by replica."""
+
+    keeps: ClassVar[Keeps] = "input"
+
+    def forward(self, given: Given) -> Array:
+        (x,), (weight,) = given.inputs, given.weights
+        _, n_terms, n_replicas, n_out = weight.shape
+        if n_replicas == 1:
+            return (torch.from_numpy(x) @ _as_matrix(weight, 0)).numpy()
+        out = np.empty((len(x), n_terms, n_replicas, n_out), dtype=x.dtype)
+        for replica in range(n_replicas):
+            own = torch.from_numpy(_columns(x, replica, n_replicas))
+            product = own @ _as_matrix(weight, replica)
+            out[:, :, replica] = product.numpy().reshape(len(x), n_terms, n_out)
+        return out.reshape(len(x), -1)
+
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        (x,), (weight,) = given.inputs, given.weights
+        n_in, n_terms, n_replicas, n_out = weight.shape
+        for_x, for_weight = np.empty_like(x), np.empty_like(weight)
+        by_replica = gradient.reshape(len(gradient), n_terms, n_replicas, n_out)
+        for replica in range(n_replicas):
+            slope = torch.from_numpy(by_replica[:, :, replica].reshape(len(gradient), -1))
+            own = torch.from_numpy(_columns(x, replica, n_replicas))
+            columns = slice(replica * n_in, (replica + 1) * n_in)
+            for_x[:, columns] = (slope @ _as_matrix(weight, replica).T).numpy()
+            for_weight[:, :, replica] = (own.T @ slope).numpy().reshape(n_in, n_terms, n_out)
+        return (for_x,), (for_weight,)
+
+
+def _as_matrix(weight: Array, replica: int) -> torch.Tensor:
+    return torch.from_numpy(weight[:, :, replica].reshape(len(weight), -1))
+
+
+def _columns(x: Array, replica: int, n_replicas: int) -> Array:
+    """The columns of one replica, contiguous: its product is then what it would be alone."""
+    width = x.shape[1] // n_replicas
+    return np.ascontiguousarray(x[:, replica * width : (replica + 1) * width])
+
+
+@dataclass(frozen=True)
+class DenseDropout(Step):
     """Dropout of dense activations, after a ReLU if asked."""
 
     kernels: ModuleType
     row_ids: Array
     relu: bool
-    needs_input = True
+    keeps: ClassVar[Keeps] = "input"
 
-    def forward(self, x: Array, weight: None, dropout: Dropout | None) -> Array:
-        return cast(Array, self.kernels.dropout_dense(x, dropout, self.row_ids, self.relu))
+    def forward(self, given: Given) -> Array:
+        (x,) = given.inputs
+        return cast(Array, self.kernels.dropout_dense(x, given.dropout, self.row_ids, self.relu))
 
-    def backward(
-        self, gradient: Array, x: Array, weight: None, dropout: Dropout | None
-    ) -> tuple[Array, None]:
-        out = self.kernels.dropout_dense_backward(gradient, x, dropout, self.row_ids, self.relu)
-        return out, None
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        (x,) = given.inputs
+        out = self.kernels.dropout_dense_backward(
+            gradient, x, given.dropout, self.row_ids, self.relu
+        )
+        return (out,), ()
 
 
 @dataclass(frozen=True)
-class AddBias:
+class AddBias(Step):
     """x + bias (n_replicas, n_out); the gradient is summed replica by replica, as each would."""
 
-    needs_input = False
+    def forward(self, given: Given) -> Array:
+        (x,), (bias,) = given.inputs, given.weights
+        return x + bias.ravel()
 
-    def forward(self, x: Array, weight: Array, dropout: Dropout | None) -> Array:
-        return x + weight.ravel()
-
-    def backward(
-        self, gradient: Array, x: None, weight: Array, dropout: Dropout | None
-    ) -> tuple[Array, Array]:
-        # Torch adds up in a tree: of a million rows numpy's sums would be right to three digits.
-        blocks = torch.from_numpy(gradient).tensor_split(len(weight), dim=1)
-        return gradient, torch.stack([own.contiguous().sum(0) for own in blocks]).numpy()
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        return (gradient,), (_column_sums(gradient, len(given.weights[0])),)
 
 
-class Scales:
-    """What the rows and the columns of a batch's adjacency matrix are multiplied by."""
-
-    def __init__(self, rows: Array | None = None, columns: Array | None = None) -> None:
-        self.rows = rows
-        self.columns = columns
-        self._n_uses: dict[int, int] = {}
-        self._of_entries: dict[int, Array] = {}
-
-    def of_entries(self, block: Csr, scale: Array | None) -> Array | None:
-        """The scale of each entry's column, where looking it up in every product takes longer.
-
-        Two products are a mini-batch, forward and back: for these it does not pay.
-        """
-        if scale is None or scale.nbytes <= kernels.NEAR_BYTES:
-            return None
-        key = id(block.indices)  # blocks of a batch share their entries, which live as long as it
-        self._n_uses[key] = self._n_uses.get(key, 0) + 1
-        if self._n_uses[key] <= 2:
-            return None
-        if key not in self._of_entries:
-            self._of_entries[key] = scale[block.indices]
-        return self._of_entries[key]
+def _column_sums(rows: Array, n_replicas: int) -> Array:
+    # Torch adds up in a tree: of a million rows numpy's sums would be right to three digits.
+    blocks = torch.from_numpy(rows).tensor_split(n_replicas, dim=1)
+    return torch.stack([own.contiguous().sum(0) for own in blocks]).numpy()
 
 
-class NeighbourSum:
+@dataclass(frozen=True)
+class AddMultiple(Step):
+    """x + factor * y."""
+
+    factor: float
+
+    def forward(self, given: Given) -> Array:
+        x, y = given.inputs
+        if self.factor == 1:
+            return x + y
+        return cast(Array, x - y if self.factor == -1 else x + x.dtype.type(self.factor) * y)
+
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        if self.factor == 1:
+            return (gradient, gradient), ()
+        return (gradient, gradient.dtype.type(self.factor) * gradient), ()
+
+
+@dataclass(frozen=True)
+class Multiply(Step):
+    """x times a number."""
+
+    factor: float
+
+    def forward(self, given: Given) -> Array:
+        (x,) = given.inputs
+        return cast(Array, x.dtype.type(self.factor) * x)
+
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        return (gradient.dtype.type(self.factor) * gradient,), ()
+
+
+@dataclass(frozen=True)
+class Activate(Step):
+    """ReLU, tanh or ELU of every element."""
+
+    function: str
+    keeps: ClassVar[Keeps] = "output"
+
+    def forward(self, given: Given) -> Array:
+        x = torch.from_numpy(given.inputs[0])
+        if self.function == "relu":
+            return torch.relu(x).numpy()
+        if self.function == "tanh":
+            return torch.tanh(x).numpy()
+        return torch.nn.functional.elu(x).numpy()
+
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        output = given.output
+        assert output is not None
+        one = output.dtype.type(1)
+        if self.function == "relu":
+            slope: Array = output > 0
+        elif self.function == "tanh":
+            slope = one - output * output
+        else:  # of ELU, exp(x) below zero, which is the value plus one
+            slope = np.where(output > 0, one, output + one)
+        return (gradient * slope,), ()
+
+
+@dataclass(frozen=True)
+class LayerNorm(Step):
+    """Rows of each replica made mean 0 and variance 1, times a gain, plus a shift."""
+
+    keeps: ClassVar[Keeps] = "input"
+    epsilon = 1e-5
+
+    def forward(self, given: Given) -> Array:
+        gain, shift = given.weights
+        centred, spread = self._standard(given.inputs[0], len(gain))
+        return cast(Array, (centred / spread * gain + shift).reshape(len(centred), -1))
+
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        gain, _ = given.weights
+        centred, spread = self._standard(given.inputs[0], len(gain))
+        standard = centred / spread
+        slope = gradient.reshape(standard.shape)
+        inner = slope * gain
+        along = (inner * standard).mean(axis=2, keepdims=True)
+        for_x = (inner - inner.mean(axis=2, keepdims=True) - standard * along) / spread
+        flat = (slope * standard).reshape(gradient.shape)
+        sums = (_column_sums(flat, len(gain)), _column_sums(gradient, len(gain)))
+        return (np.ascontiguousarray(for_x.reshape(gradient.shape)),), sums
+
+    def _standard(self, x: Array, n_replicas: int) -> tuple[Array, Array]:
+        by_replica = x.reshape(len(x), n_replicas, -1)
+        centred = by_replica - by_replica.mean(axis=2, keepdims=True)
+        variance = (centred * centred).mean(axis=2, keepdims=True)
+        return centred, np.sqrt(variance + x.dtype.type(self.epsilon))
+
+
+class NeighbourSum(Step):
     """row_scale * (A + self_weight I) (column_scale * x) on a leading block of rows."""
-
-    needs_input = False
 
     def __init__(
         self,
         kernels: ModuleType,
-        batch: Any,
+        batch: Batch,
         shape: tuple[int, int],
         scales: Scales,
         self_weight: float,
@@ -207,100 +363,98 @@ class NeighbourSum:
         out = self.kernels.propagate_sparse(self.block, x, n_columns, *scales, self.self_weight)
         return cast(Csr, out)
 
-    def forward(self, x: Array, weight: None, dropout: Dropout | None) -> Array:
+    def forward(self, given: Given) -> Array:
+        (x,) = given.inputs
         looked_up = self.scales.of_entries(self.block, self.scales.columns)
         out = self.kernels.propagate(
             self.block, x, self.row_scale, self.column_scale, self.self_weight, looked_up
         )
         return cast(Array, out)
 
-    def backward(
-        self, gradient: Array, x: None, weight: None, dropout: Dropout | None
-    ) -> tuple[Array, None]:
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
         n_out, n_in = self.shape
         block = self.batch.block(n_in, n_out, transposed=True)
         looked_up = self.scales.of_entries(block, self.scales.rows)
         out = self.kernels.propagate(
             block, gradient, self.column_scale, self.row_scale, self.self_weight, looked_up
         )
-        return out, None
+        return (out,), ()
 
 
-def run_step(
-    step: Step,
-    x: Tensor | None = None,
-    weight: Tensor | None = None,
-    dropout: Dropout | None = None,
-) -> Tensor:
-    """A step on tensors, part of autograd's record where gradients are on."""
-    if torch.is_grad_enabled():
-        function: Any = _StepFunction  # whose `apply` torch has no types for
-        return cast(Tensor, function.apply(step, x, weight, dropout))
-    return torch.from_numpy(step.forward(_array(x), _array(weight), dropout))
+@dataclass(frozen=True)
+class LearnedSum(Step):
+    """The renormalised sum with a learned lambda, the softplus of the weight; one a replica.
 
-
-def _array(tensor: Tensor | None) -> Array | None:
-    return None if tensor is None else tensor.detach().contiguous().numpy()
-
-
-class _StepFunction(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, step: Step, x: Tensor | None, weight: Tensor | None, dropout: Dropout | None
-    ) -> Tensor:
-        ctx.saved = (step, dropout)
-        # Torch lets go of what it saves once the gradient is made, ctx only with the whole graph.
-        ctx.save_for_backward(x if step.needs_input else None, weight)
-        return torch.from_numpy(step.forward(_array(x), _array(weight), dropout))
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        step, dropout = ctx.saved
-        x, weight = map(_array, ctx.saved_tensors)
-        found = step.backward(_array(gradients[0]), x, weight, dropout)
-        for_x, for_weight = (None if own is None else torch.from_numpy(own) for own in found)
-        return None, for_x, for_weight, None
-
-
-class Link(NamedTuple):
-    """A step of a chain: its weight, and the layer whose dropout it applies."""
-
-    step: Step
-    weight: Tensor | None = None
-    layer: int | None = None
-
-
-class Chain:
-    """Steps that follow each other, on arrays, without torch.
-
-    The weights' memory is that of the tensors it was made with: they may change in place.
+    With D the degrees that is (D + lambda I)^-1/2 (A + lambda I) (D + lambda I)^-1/2 x or, in a
+    directed graph, (D + lambda I)^-1 (A + lambda I) x.
     """
 
-    def __init__(self, links: Sequence[Link]) -> None:
-        self.weights = [link.weight for link in links if link.weight is not None]
-        self._links = [(link.step, _array(link.weight), link.layer) for link in links]
-        self._inputs: list[Array | None] = []
+    plain: NeighbourSum  # A x
+    degree: Array
+    directed: bool
+    keeps: ClassVar[Keeps] = "both"
 
-    def forward(self, dropouts: Sequence[Dropout | None], for_gradients: bool = False) -> Array:
-        """Value of the last step, given the dropout of each layer."""
-        inputs: list[Array | None] = []
-        value: Array | None = None
-        for step, weight, layer in self._links:
-            inputs.append(value if step.needs_input else None)
-            value = step.forward(value, weight, None if layer is None else dropouts[layer])
-        self._inputs = inputs if for_gradients else []
-        assert value is not None
-        return value
+    def forward(self, given: Given) -> Array:
+        (x,) = given.inputs
+        n_out = self.plain.shape[0]
+        scale, lambdas = self._scales(given.weights[0])  # (n_in, n_replicas)
+        n_replicas = len(lambdas)
+        scaled = x if self.directed else _times(x, scale, n_replicas)
+        summed = self.plain.forward(Given((scaled,), (), None))
+        with_own = summed + _times(scaled[:n_out], lambdas[None], n_replicas)
+        return _times(with_own, scale[:n_out], n_replicas)
 
-    def gradients(self, gradient: Array, dropouts: Sequence[Dropout | None]) -> list[Array]:
-        """Gradients for the weights, given that for the value; to be asked for once."""
-        found: list[Array] = []
-        slope: Array | None = gradient
-        for step, weight, layer in reversed(self._links):
-            dropout = None if layer is None else dropouts[layer]
-            assert slope is not None
-            # What is not needed any more is let go of at once: its memory serves the next step.
-            slope, own = step.backward(slope, self._inputs.pop(), weight, dropout)
-            if own is not None:
-                found.append(own)
-        return found[::-1]
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        (x,), output = given.inputs, given.output
+        assert output is not None
+        n_out = self.plain.shape[0]
+        scale, lambdas = self._scales(given.weights[0])
+        n_replicas = len(lambdas)
+        slope = _times(gradient, scale[:n_out], n_replicas)
+        (for_x,), _ = self.plain.backward(slope, NOTHING)
+        for_x[:n_out] += _times(slope, lambdas[None], n_replicas)
+        # With s the scale and y the output, dy/dlambda is s (x - y) in a directed graph; else it is
+        # s^2 (x - y / 2) and, because x is scaled too, -s^2 / 2 times the gradient for x.
+        if self.directed:
+            found = _by_replica(slope * (x[:n_out] - output), n_replicas)
+        else:
+            for_x = _times(for_x, scale, n_replicas)
+            found = _by_replica(
+                _times(slope * (x[:n_out] - output / 2), scale[:n_out], n_replicas), n_replicas
+            ) - _by_replica(_times(for_x * x, scale * scale, n_replicas) / 2, n_replicas)
+        return (for_x,), ((found * _sigmoid(given.weights[0])).astype(x.dtype),)
+
+    def _scales(self, raw: Array) -> tuple[Array, Array]:
+        lambdas = torch.nn.functional.softplus(torch.from_numpy(raw)).numpy()
+        total = self.degree[: self.plain.shape[1], None] + lambdas
+        power = -1.0 if self.directed else -0.5
+        return torch.from_numpy(total).pow(power).numpy(), lambdas
+
+
+def _times(x: Array, factors: Array, n_replicas: int) -> Array:
+    """Each replica's columns times a factor for each row, (n_rows or 1, n_replicas)."""
+    product = x.reshape(len(x), n_replicas, -1) * factors[:, :, None]
+    return cast(Array, product.reshape(x.shape))
+
+
+def _by_replica(x: Array, n_replicas: int) -> Array:
+    """The sum of each replica's columns, in the order in which it would be summed alone."""
+    return np.array([_columns(x, k, n_replicas).sum(dtype=np.float64) for k in range(n_replicas)])
+
+
+def _sigmoid(x: Array) -> Array:
+    return torch.sigmoid(torch.from_numpy(x)).numpy()
+
+
+@dataclass(frozen=True)
+class HaloExchange(Step):
+    """The rows of this process, followed by those of others that the sums of a hop read."""
+
+    batch: Batch
+    hop: int
+
+    def forward(self, given: Given) -> Array:
+        return self.batch.with_halo(given.inputs[0], self.hop)
+
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        return (self.batch.halo_gradient(gradient, self.hop),), ()

@@ -1,6 +1,6 @@
 """Features that are summed over neighbours once, not in every epoch.
 
-A batch and a rule of propagation enter, a batch leaves whose features are sums over neighbours
+A batch and a network enter, a batch leaves whose features are sums over neighbours
 already: (S X) W is S (X W), and without dropout S X stays the same. It has the rows within one hop
 less, often far fewer, so the first layer multiplies less and sums nothing.
 """
@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 from graphconv.engine.batches import Array, Batch
-from graphconv.engine.steps import NeighbourSum
+from graphconv.engine.network import Network
+from graphconv.engine.steps import Given, NeighbourSum
 from graphconv.kernels import Csr, n_summed
-from graphconv.models.propagation import Propagation
 
 # What a product takes for each row, and a sum for each neighbour, in entries of a product: reckoned
 # from the times of Pubmed's kernels at width 16.
@@ -28,7 +28,7 @@ _MOST_TERMS = 8
 _MOST_ENTRIES = 1.5
 
 
-def sum_beforehand(batch: Batch, propagation: Propagation) -> Batch:
+def sum_beforehand(batch: Batch, network: Network) -> Batch:
     """The batch with its features summed over neighbours, or as it is where that saves no work.
 
     For models that do not drop out features, and for batches that are used many times.
@@ -36,23 +36,28 @@ def sum_beforehand(batch: Batch, propagation: Propagation) -> Batch:
     Examples
     --------
     >>> import numpy as np
-    >>> from graphconv import Graph, kernels
+    >>> from graphconv import Graph, Settings
     >>> from graphconv.engine.batches import make_batch
-    >>> from graphconv.models.propagation import Propagation
     >>> from graphconv.engine.summing import sum_beforehand
-    >>> star = Graph([[0, 1, 1], [1, 0, 0], [1, 0, 0]], features=np.array([[1.0], [2.0], [6.0]]))
-    >>> mean = Propagation("first-order-only", directed=True, kernels=kernels.select())
+    >>> from graphconv.training.fit import build_model
+    >>> features = np.array([[1.0], [2.0], [6.0]])
+    >>> star = Graph([[0, 1, 1], [0, 0, 0], [0, 0, 0]], features, [0, 1, 1], directed=True)
+    >>> mean = build_model(star, Settings(hidden=(), propagation="first-order-only"), [0])
     >>> sum_beforehand(make_batch(star, [0], n_hops=1), mean).features
     array([[4.]], dtype=float32)
     """
-    features = batch.features
-    step = None if features is None else propagation.step(batch, len(batch.n_within) - 2)
-    if step is None or features is None:
+    features, operation = batch.features, network.program.summed_features
+    if features is None or operation is None or batch.has_halo:
         return batch
+    assert isinstance(operation.self_loops, float)
+    hop = network.program.hops[operation]
+    scales = batch.scales(operation.self_loops, network.model.graph.directed)
+    shape = (batch.n_within[hop], batch.n_within[hop + 1])
+    step = NeighbourSum(network.kernels, batch, shape, scales, operation.self_loops)
     summed: Csr | Array | None
     if isinstance(features, np.ndarray):
         n_out, n_in = step.shape
-        summed = step.forward(features, None, None) if n_out <= _WORTHWHILE * n_in else None
+        summed = step.forward(Given((features,), (), None)) if n_out <= _WORTHWHILE * n_in else None
     else:
         summed = _summed_sparse(features, batch.n_features, step)
     if summed is None:

@@ -336,7 +336,7 @@ class GCNClassifier(  # type: ignore[call-arg]
     @property
     def _n_features_out(self) -> int:
         width = (self.settings_.hidden or (0,))[-1]
-        return width * len(self.fitted_.model.seeds)
+        return width * len(self.fitted_.network.seeds)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[Any]:
         """Names of the columns that `transform` returns."""

@@ -127,7 +127,7 @@ def same_training(fitted: FittedGCN) -> FitPredict:
         again = fit_gcn(
             graph,
             overrides=fitted.settings.to_json(),
-            seeds=fitted.model.seeds,
+            seeds=fitted.network.seeds,
             # Folds have validation nodes where the model had them.
             validation_fraction=0,
         )

@@ -61,21 +61,19 @@ def _timed(epoch: Callable[[], None], n_epochs: int) -> list[float]:
 
 
 def _kernel_epoch(graph: Graph) -> Callable[[], None]:
-    import torch
-
     from graphconv.engine.batches import make_batch
-    from graphconv.models.gcn import GCN
-    from graphconv.models.propagation import Propagation
+    from graphconv.engine.network import Network
+    from graphconv.engine.objective import LabelledBatch, Objective
+    from graphconv.models.catalogue import make_model
+    from graphconv.models.settings import Settings
 
-    propagation = Propagation("renormalised", kernels=kernels.select())
-    model = GCN(graph.n_nodes, 1, propagation, hidden=(N_HIDDEN,), dropout=0.0)
-    batch = make_batch(graph, n_hops=model.n_hops)
-    labels = torch.from_numpy(graph.labels.copy())
+    settings = Settings(hidden=(N_HIDDEN,), dropout=0.0, bias=False)
+    network = Network(make_model(settings, graph.n_nodes, 1), [0], kernels.select())
+    batch = make_batch(graph, n_hops=network.n_hops)
+    objective, labelled = Objective(network, settings), LabelledBatch.make(batch, graph.labels)
 
     def epoch() -> None:
-        model.zero_grad()
-        loss = torch.nn.functional.cross_entropy(model(batch)[:, 0], labels)
-        torch.autograd.backward(loss)
+        objective.gradients(labelled, 0)
 
     return epoch
 

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from graphconv import kernels
 from graphconv.engine.batches import make_batch
+from graphconv.engine.network import Network
+from graphconv.engine.objective import LabelledBatch
 from graphconv.estimators.runs import RunLog
 from graphconv.estimators.statistics import fixed
-from graphconv.graph import Graph
+from graphconv.graph import Graph, IntArray
 from graphconv.io.datasets import load_dataset
 from graphconv.models.gcn import GCN
+from graphconv.models.operations import Value, activate
 from graphconv.models.propagation import Propagation
+from graphconv.models.settings import Settings
 from graphconv.paper.section import Figure, Request, Section, Table
-from graphconv.training.loop import single_torch_thread
+from graphconv.training.loop import single_torch_thread, train
 
 NAME = "karate"
 ITERATIONS = (25, 50, 75, 100, 200, 300)
-HIDDEN = (4, 4)
-LEARNING_RATE = 0.01
+SETTINGS = Settings(
+    hidden=(4, 4),
+    activation="tanh",
+    dropout=0.0,
+    bias=False,
+    learning_rate=0.01,
+    weight_decay=0.0,
+    early_stopping="none",
+)
 SHOWN_SEED = 0
 N_SEEDS = 100
 Array = npt.NDArray[Any]
@@ -46,70 +56,46 @@ class Evolution:
     accuracy: Array
 
 
-class EmbeddingModel(torch.nn.Module):
-    """Equation 12, three layers of tanh with a plane as output, and a softmax layer on top.
+class PlaneModel(GCN):
+    """Equation 12, three layers of tanh with a plane as output, and a softmax layer on top."""
 
-    Several models, one for each seed, side by side.
-    """
+    def __init__(
+        self, n_features: int, n_classes: int, settings: Settings, graph: Propagation
+    ) -> None:
+        super().__init__(n_features, 2, settings, graph)
+        self.n_classes = n_classes
+        self.top = self.weight("top", 2, n_classes)
 
-    def __init__(self, graph: Graph, seeds: range) -> None:
-        super().__init__()
-        propagation = Propagation("renormalised", n_replicas=len(seeds), kernels=kernels.select())
-        self.convolutions = GCN(
-            graph.n_features,
-            2,
-            propagation,
-            hidden=HIDDEN,
-            seeds=seeds,
-            dropout=0.0,
-            activation="tanh",
-        )
-        self.batch = make_batch(graph, n_hops=self.convolutions.n_hops)
-        limit = (6 / (2 + graph.n_classes)) ** 0.5  # Glorot and Bengio, as in the other layers
-        weights = [
-            2 * limit * torch.rand((2, graph.n_classes), generator=_generator(seed)) - limit
-            for seed in seeds
-        ]
-        self.top = torch.nn.Parameter(torch.stack(weights))  # (n_models, 2, n_classes)
-
-    def embed(self) -> Tensor:
-        """Z, shape (n_nodes, n_models, 2)."""
-        return torch.tanh(self.convolutions(self.batch))
-
-    def forward(self) -> tuple[Tensor, Tensor]:
-        """Embeddings and logits, (n_nodes, n_models, n_classes)."""
-        embedding = self.embed()
-        return embedding, torch.einsum("nmd,mdc->nmc", embedding, self.top)
-
-
-def _generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+    def logits(self, x: Value, graph: Propagation) -> Value:
+        place = activate(super().logits(x, graph), "tanh")
+        return place @ self.top
 
 
 def train_embeddings(graph: Graph, seeds: range, n_iterations: int) -> Evolution:
     """Train on the graph's training nodes, one model for each seed, keeping every step."""
-    model = EmbeddingModel(graph, seeds)
-    labels = torch.from_numpy(graph.labels.copy())
-    train = torch.from_numpy(graph.train_index.copy())
-    test = torch.from_numpy(graph.test_index.copy())
-    optimiser = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
-    positions, accuracy = [], []
+    model = PlaneModel(graph.n_features, graph.n_classes, SETTINGS, Propagation())
+    network = Network(model, seeds, kernels.select())
+    everyone = make_batch(graph, n_hops=network.n_hops)
+    positions = np.empty((n_iterations + 1, len(seeds), graph.n_nodes, 2))
+    accuracy = np.empty((n_iterations + 1, len(seeds)))
+
+    def look(iteration: int, models: Network, places: IntArray) -> None:
+        with torch.no_grad():
+            positions[iteration, places] = models.embed(everyone).permute(1, 0, 2).numpy()
+            chosen = models(everyone).argmax(dim=2).numpy()  # (n_nodes, n_models)
+        right = chosen[graph.test_index] == graph.labels[graph.test_index, None]
+        accuracy[iteration, places] = 100 * right.mean(axis=0)
+
     with single_torch_thread():
-        for iteration in range(n_iterations + 1):
-            embedding, logits = model()
-            positions.append(embedding.detach().permute(1, 0, 2).numpy().copy())
-            right = logits.detach()[test].argmax(dim=2) == labels[test][:, None]
-            accuracy.append(100 * right.double().mean(dim=0).numpy())
-            if iteration == n_iterations:
-                break
-            # Adam treats every number by itself, so the sum trains each model as if alone.
-            wanted = labels[train].repeat_interleave(len(seeds))
-            flat = logits[train].reshape(-1, graph.n_classes)
-            loss = torch.nn.functional.cross_entropy(flat, wanted, reduction="sum") / len(train)
-            optimiser.zero_grad()
-            torch.autograd.backward(loss)
-            optimiser.step()
-    return Evolution(np.array(positions), np.array(accuracy))
+        look(0, network, np.arange(len(seeds)))
+        train(
+            network,
+            [LabelledBatch.make(make_batch(graph, graph.train_index, n_hops=3), graph.labels)],
+            None,
+            replace(SETTINGS, max_epochs=n_iterations),
+            on_epoch=lambda told: look(told.epoch, told.network, told.replicas),
+        )
+    return Evolution(positions, accuracy)
 
 
 def edges_of(graph: Graph) -> Array:

@@ -253,7 +253,7 @@ def learning(fitted: FittedGCN, has_history: bool) -> str:
             _chart("accuracy", "Accuracy after each epoch."),
         ]
         parts.append(f'<div class="pair">{"".join(charts)}</div>')
-    settings = {"seeds": list(fitted.model.seeds), **fitted.settings.to_json()}
+    settings = {"seeds": list(fitted.network.seeds), **fitted.settings.to_json()}
     rows = [
         [safe(name.replace("_", " ")), safe(_shown(value))]
         for name, value in settings.items()

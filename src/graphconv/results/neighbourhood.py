@@ -24,7 +24,6 @@ from graphconv.engine.batches import Batch, make_batch
 from graphconv.graph import Graph, IntArray
 from graphconv.graph.scaling import FeatureScaler
 from graphconv.kernels import Csr
-from graphconv.models.gcn import GraphConvolution
 from graphconv.training.fitted import FittedGCN
 
 Array = npt.NDArray[Any]
@@ -93,7 +92,7 @@ class Neighbourhood:
         fitted.check_fits(graph)
         self.fitted = fitted
         self.graph = graph
-        self.n_hops = fitted.model.n_hops
+        self.n_hops = fitted.network.n_hops
         self._batch = make_batch(graph, [node], n_hops=self.n_hops)
         self.rows = self._batch.rows
         self.n_within = self._batch.n_within
@@ -112,17 +111,17 @@ class Neighbourhood:
     @cached_property
     def size(self) -> int:
         """How many numbers one copy takes: a measure of what an edit costs."""
-        layers = cast("list[GraphConvolution]", list(self.fitted.model.layers))
-        widest = max(layer.weight[0].numel() for layer in layers)
+        network = self.fitted.network
+        widest = max(own.n_terms * own.width for own in network.program.products)
         features = 0 if self.features is None else int(self.features.size)
-        return int(self.adjacency.nnz) + len(self.rows) * widest + features
+        return int(self.adjacency.nnz) + len(self.rows) * widest * len(network.seeds) + features
 
     def probabilities(self, edits: Sequence[Edit]) -> Array:
         """The node's probabilities after each edit, shape (n_edits, n_replicas, n_classes)."""
         at_once = max(1, NUMBERS_AT_ONCE // self.size)
         starts = range(0, len(edits), at_once)
         parts = [self._of_chunk(edits[start : start + at_once]) for start in starts]
-        shape = (0, len(self.fitted.model.seeds), self.fitted.graph.n_classes)
+        shape = (0, len(self.fitted.network.seeds), self.fitted.graph.n_classes)
         return np.concatenate([np.empty(shape, dtype=np.float32), *parts])
 
     def _of_chunk(self, edits: Sequence[Edit]) -> Array:
@@ -196,7 +195,7 @@ class Neighbourhood:
 
 def scaled_batch(fitted: FittedGCN, graph: Graph, targets: IntArray) -> Batch:
     """A batch of some nodes for a fitted model; of the features, only its rows are scaled."""
-    batch = make_batch(graph, targets, n_hops=fitted.model.n_hops)
+    batch = make_batch(graph, targets, n_hops=fitted.network.n_hops)
     if graph.features is None:
         return batch
     scaled = fitted.scaler.transform(graph.features[batch.rows])

@@ -100,7 +100,7 @@ def suggest(
     cover = Coverage(
         graph,
         fitted.scaler.transform(graph.features),
-        n_hops=len(fitted.model.layers) if is_graph_used else 0,
+        n_hops=len(fitted.network.program.products) if is_graph_used else 0,
         candidates=allowed,
         most_candidates=max(MOST_NODES, n),
     )

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from graphconv import __version__
+from graphconv.engine.network import Network
 from graphconv.graph import Graph
 from graphconv.graph.names import SPLIT_NAMES
 from graphconv.graph.scaling import FeatureScaler
@@ -36,7 +37,6 @@ from graphconv.io.files import (
 )
 from graphconv.io.graph_files import read_npz, write_npz
 from graphconv.io.table_encoding import TableEncoding
-from graphconv.models.gcn import GCN
 from graphconv.models.settings import Settings
 from graphconv.storage.stored_graph import is_stored_graph, open_graph
 from graphconv.training.calibration import Calibration
@@ -73,7 +73,7 @@ def save_model(saved: SavedModel, folder: Path, also: Callable[[Path], None] | N
     """
     check_replaceable(folder)
     fitted = saved.fitted
-    tensors = {name: p.detach().contiguous() for name, p in fitted.model.named_parameters()}
+    tensors = {name: p.detach().contiguous() for name, p in fitted.network.parameters.items()}
     for name in ("mean", "scale"):
         values = getattr(fitted.scaler, name)
         if values is not None:
@@ -83,8 +83,8 @@ def save_model(saved: SavedModel, folder: Path, also: Callable[[Path], None] | N
         "model": "gcn",
         "settings": fitted.settings.to_json(),
         "choice": fitted.choice,
-        "seeds": list(fitted.model.seeds),
-        "lambda_max": fitted.model.propagation.lambda_max,
+        "seeds": list(fitted.network.seeds),
+        "lambda_max": fitted.network.model.graph.lambda_max,
         "classes": [_plain(name) for name in fitted.graph.class_names],
         "n_features": fitted.graph.n_features,
         "scaling": fitted.scaler.kind,
@@ -228,13 +228,13 @@ def _rebuild(
     )
     # The eigenvalue belongs to the training; other graphs have others.
     known = replace(settings, lambda_max=description["lambda_max"])
-    model = build_model(graph, known, description["seeds"])
-    _load_weights(model, tensors)
+    network = build_model(graph, known, description["seeds"])
+    _load_weights(network, tensors)
     return FittedGCN(
         graph,
         settings,
         FeatureScaler(description["scaling"], mean, scale),
-        model,
+        network,
         description["n_epochs"],
         # JSON has no NaN, which the validation figures are without validation nodes.
         {
@@ -247,12 +247,9 @@ def _rebuild(
     )
 
 
-def _load_weights(model: GCN, tensors: dict[str, Tensor]) -> None:
-    """Put saved weights into a model.
-
-    Not load_state_dict: layers share the propagation, whose learned weight it wants once a layer.
-    """
-    parameters = dict(model.named_parameters())
+def _load_weights(network: Network, tensors: dict[str, Tensor]) -> None:
+    """Put saved weights into a network."""
+    parameters = network.parameters
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if shapes != {name: tuple(parameter.shape) for name, parameter in parameters.items()}:
         raise RuntimeError("its weights are not those of its settings")

@@ -19,6 +19,7 @@ from graphconv import kernels as kernel_choice
 from graphconv.engine.batches import make_batch
 from graphconv.engine.memory_estimate import settle_batches
 from graphconv.engine.mini_batches import MiniBatches
+from graphconv.engine.network import Network
 from graphconv.engine.objective import FloatArray, LabelledBatch
 from graphconv.engine.summing import sum_beforehand
 from graphconv.graph import Graph, IntArray
@@ -29,8 +30,8 @@ from graphconv.graph.scaling import (
 )
 from graphconv.graph.splits import check_trainable, hold_out_validation
 from graphconv.kernels.hashing import hash_key
-from graphconv.models.gcn import GCN
-from graphconv.models.propagation import Propagation, largest_eigenvalue
+from graphconv.models.catalogue import make_model
+from graphconv.models.propagation import largest_eigenvalue
 from graphconv.models.settings import Settings, resolve_settings
 from graphconv.training.calibration import fit_calibration
 from graphconv.training.fitted import FittedGCN, scaled_features
@@ -119,8 +120,8 @@ def fit_gcn(
             raise ValueError("preset must not be 'auto' for a graph on disk")
 
         def predict(fold: Graph, tried: Settings, seeds: list[int]) -> FloatMatrix:
-            model, scaler, _ = _train(fold, tried, seeds, kernels, Watch())
-            fitted = FittedGCN(fold, tried, scaler, model, n_epochs=0)
+            network, scaler, _ = _train(fold, tried, seeds, kernels, Watch())
+            fitted = FittedGCN(fold, tried, scaler, network, n_epochs=0)
             return mean_over_runs(fitted.probabilities(nodes=fold.validation_index))
 
         settings, choice = choose_settings(graph, settings, set(overrides), seeds[0], predict)
@@ -128,11 +129,11 @@ def fit_gcn(
     settings, note = settle_batches(graph, settings, len(seeds), auto=auto)
     if watch.on_note is not None and note:
         watch.on_note(note)
-    model, scaler, state = _train(graph, settings, seeds, kernels, watch, start_from)
+    network, scaler, state = _train(graph, settings, seeds, kernels, watch, start_from)
     if watch.on_end is not None:
         watch.on_end(state)
     fitted = FittedGCN(
-        graph, settings, scaler, model, int(state.stopped_at.max()), history_of(state), choice
+        graph, settings, scaler, network, int(state.stopped_at.max()), history_of(state), choice
     )
     return calibrated(fitted) if calibrate else fitted
 
@@ -151,8 +152,8 @@ def build_model(
     seeds: Sequence[int],
     kernels: kernel_choice.KernelName = "auto",
     n_features: int | None = None,
-) -> GCN:
-    """An untrained GCN for a graph.
+) -> Network:
+    """An untrained network for a graph, of the model that the settings name.
 
     `n_features` are those of the whole, where the graph is a part of one.
 
@@ -160,8 +161,8 @@ def build_model(
     --------
     >>> from graphconv import Settings, load_dataset
     >>> from graphconv.training.fit import build_model
-    >>> model = build_model(load_dataset("karate"), Settings(hidden=(4,)), seeds=[0])
-    >>> tuple(model.layers[0].weight.shape)  # features, terms, replicas, width
+    >>> network = build_model(load_dataset("karate"), Settings(hidden=(4,)), seeds=[0])
+    >>> tuple(network.parameters["layers.0.weight"].shape)  # features, terms, replicas, width
     (34, 1, 1, 4)
     """
     lambda_max = settings.lambda_max
@@ -172,26 +173,14 @@ def build_model(
                 "lambda_max must be a number for a graph on disk (2 is its bound), got 'true'"
             )
         lambda_max = largest_eigenvalue(graph) if needed else 2.0
-    propagation = Propagation(
-        settings.propagation,
-        directed=graph.directed,
-        self_loop_weight=settings.self_loop_weight,
-        chebyshev_order=settings.chebyshev_order,
-        lambda_max=lambda_max,
-        n_replicas=len(seeds),
-        kernels=kernel_choice.select(kernels),
-    )
-    return GCN(
+    model = make_model(
+        settings,
         graph.n_features if n_features is None else n_features,
         graph.n_classes,
-        propagation,
-        hidden=settings.hidden,
-        seeds=seeds,
-        dropout=settings.dropout,
-        activation=settings.activation,
-        residual=settings.residual,
-        bias=settings.bias,
+        directed=graph.directed,
+        lambda_max=lambda_max,
     )
+    return Network(model, seeds, kernel_choice.select(kernels))
 
 
 def _train(
@@ -201,22 +190,22 @@ def _train(
     kernels: kernel_choice.KernelName,
     watch: Watch,
     start_from: FittedGCN | None = None,
-) -> tuple[GCN, FeatureScaler, TrainingState]:
+) -> tuple[Network, FeatureScaler, TrainingState]:
     scaler, features = _scaled_features(graph, settings)
-    model = build_model(graph, settings, seeds, kernels)
+    network = build_model(graph, settings, seeds, kernels)
     if start_from is not None:
-        copy_weights(start_from.model, model)
+        copy_weights(start_from.network, network)
 
     batches: Sequence[LabelledBatch] | MakeBatches
     watched: LabelledBatch | MakeBatches | None
     if settings.is_full_batch(len(graph.train_index)):
-        training, watched = full_batches(graph, settings, model, features)
+        training, watched = full_batches(graph, settings, network, features)
         batches = [training]
     else:
         parts = MiniBatches(
             graph,
             settings,
-            n_hops=model.n_hops,
+            n_hops=network.n_hops,
             features=features,
             class_weight=class_weights(graph, settings),
             seed=seeds[0],
@@ -224,7 +213,7 @@ def _train(
         batches = parts.training
         watched = parts.validation if len(graph.validation_index) else None
     state = train(
-        model,
+        network,
         batches,
         watched,
         settings,
@@ -232,14 +221,14 @@ def _train(
         resume_from=watch.resume_from,
         on_checkpoint=watch.on_checkpoint,
     )
-    return model, scaler, state
+    return network, scaler, state
 
 
-def copy_weights(source: GCN, target: GCN) -> None:
-    """Give a model the weights of another, which must be of the same shape."""
-    weights = {name: values.detach() for name, values in source.named_parameters()}
+def copy_weights(source: Network, target: Network) -> None:
+    """Give a network the weights of another, which must be of the same shape."""
+    weights = {name: values.detach() for name, values in source.parameters.items()}
     shapes = {name: tuple(values.shape) for name, values in weights.items()}
-    wanted = {name: tuple(values.shape) for name, values in target.named_parameters()}
+    wanted = {name: tuple(values.shape) for name, values in target.parameters.items()}
     if shapes != wanted:
         differ = sorted(name for name in {*shapes, *wanted} if shapes.get(name) != wanted.get(name))
         name = differ[0]
@@ -248,12 +237,12 @@ def copy_weights(source: GCN, target: GCN) -> None:
             f"of {wanted.get(name)} for {name}"
         )
     with torch.no_grad():
-        for name, values in target.named_parameters():
+        for name, values in target.parameters.items():
             values.copy_(weights[name])
 
 
 def full_batches(
-    graph: Graph, settings: Settings, model: GCN, features: Any = None
+    graph: Graph, settings: Settings, network: Network, features: Any = None
 ) -> tuple[LabelledBatch, LabelledBatch | None]:
     """The batch of all training nodes, and that of all validation nodes if there are any.
 
@@ -264,8 +253,8 @@ def full_batches(
     >>> from graphconv import Settings, load_dataset
     >>> from graphconv.training.fit import build_model, full_batches
     >>> karate = load_dataset("karate")
-    >>> model = build_model(karate, Settings(), [0])
-    >>> training, validation = full_batches(karate, Settings(), model)
+    >>> network = build_model(karate, Settings(), [0])
+    >>> training, validation = full_batches(karate, Settings(), network)
     >>> training.batch.n_within, validation is None
     ((4, 34, 34), True)
     """
@@ -273,12 +262,12 @@ def full_batches(
     class_weight = class_weights(graph, settings)
 
     def labelled(index: IntArray, drops: bool) -> LabelledBatch:
-        batch = make_batch(graph, index, n_hops=model.n_hops, features=features)
+        batch = make_batch(graph, index, n_hops=network.n_hops, features=features)
         if not drops:
-            batch = sum_beforehand(batch, model.propagation)
+            batch = sum_beforehand(batch, network)
         return LabelledBatch.make(batch, graph.labels, class_weight)
 
-    training = labelled(graph.train_index, model.drops_features)
+    training = labelled(graph.train_index, network.program.drops_features)
     if not len(graph.validation_index):
         return training, None
     return training, labelled(graph.validation_index, drops=False)

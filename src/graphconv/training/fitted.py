@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from graphconv.engine.batches import Batch, make_batch
-from graphconv.engine.blocks import run_in_blocks
+from graphconv.engine.blocks import n_stages, run_in_blocks
+from graphconv.engine.network import Network
 from graphconv.graph import Graph, IntArray
 from graphconv.graph.mapping import release
 from graphconv.graph.scaling import FeatureScaler, StoredFeatures
-from graphconv.models.gcn import GCN
 from graphconv.models.settings import Settings
 from graphconv.storage.memory import available_memory
 from graphconv.training.calibration import Calibration
@@ -45,7 +45,7 @@ class FittedGCN:
         What it was trained on, with the validation nodes that were set aside.
     settings : Settings
     scaler : FeatureScaler
-    model : GCN
+    network : Network
     n_epochs : int
         Epochs run, by the longest-running replica.
     history : dict of lists
@@ -59,7 +59,7 @@ class FittedGCN:
     graph: Graph
     settings: Settings
     scaler: FeatureScaler
-    model: GCN
+    network: Network
     n_epochs: int
     history: dict[str, list[float]] = field(default_factory=dict)
     choice: str = ""
@@ -79,7 +79,12 @@ class FittedGCN:
     @property
     def self_loop_weight(self) -> float:
         """lambda, learned or given; the mean over replicas."""
-        return float(np.mean(self.model.propagation.self_loop_weight))
+        return float(np.mean(self.network.self_loop_weight))
+
+    @property
+    def n_passes(self) -> int:
+        """How often predicting in blocks goes over all nodes; see `probabilities`."""
+        return n_stages(self.network)
 
     def probabilities(
         self,
@@ -96,10 +101,12 @@ class FittedGCN:
         and `inference.run_in_blocks`, which says what `scratch` and `advance` are.
         """
         graph = self._checked(graph)
-        if nodes is not None or not works_in_blocks(graph, self.model):
+        if nodes is not None or not works_in_blocks(graph, self.network):
             return self.batch_probabilities(self._batch(graph, nodes))
         with torch.no_grad(), single_torch_thread():
-            values = run_in_blocks(self.model, graph, self.scaler, scratch=scratch, advance=advance)
+            values = run_in_blocks(
+                self.network, graph, self.scaler, scratch=scratch, advance=advance
+            )
             # In place, a piece at a time: the array may be larger than memory.
             for piece in _pieces(values):
                 part = torch.from_numpy(piece)
@@ -112,8 +119,8 @@ class FittedGCN:
         The batch's features are taken as they are: they must have been through the scaler.
         """
         with torch.no_grad(), single_torch_thread():
-            shares = self.shares(self.model(batch))
-        self.model.propagation.kernels.trim_memory()
+            shares = self.shares(self.network(batch))
+        self.network.kernels.trim_memory()
         return cast(FloatMatrix, shares.numpy())
 
     def shares(self, logits: Tensor) -> Tensor:
@@ -147,10 +154,12 @@ class FittedGCN:
         """Activations that enter the last layer, those of replicas side by side."""
         graph = self._checked(graph)
         with torch.no_grad(), single_torch_thread():
-            if works_in_blocks(graph, self.model) and len(self.model.layers) > 1:
-                values = run_in_blocks(self.model, graph, self.scaler, embed=True, scratch=scratch)
+            if works_in_blocks(graph, self.network):
+                values = run_in_blocks(
+                    self.network, graph, self.scaler, embed=True, scratch=scratch
+                )
                 return values.reshape(len(values), -1)
-            hidden = self.model.embed(self._batch(graph))
+            hidden = self.network.embed(self._batch(graph))
         return cast(FloatMatrix, hidden.reshape(hidden.shape[0], -1).numpy())
 
     def _checked(self, graph: Graph | None) -> Graph:
@@ -176,7 +185,7 @@ class FittedGCN:
         if nodes is None and graph in self._batches:
             return self._batches[graph]
         features = scaled_features(graph, self.scaler)
-        batch = make_batch(graph, nodes, n_hops=self.model.n_hops, features=features)
+        batch = make_batch(graph, nodes, n_hops=self.network.n_hops, features=features)
         if nodes is None and graph.adjacency.nnz + n_numbers(features) < MOST_KEPT:
             self._batches[graph] = batch
         return batch
@@ -194,7 +203,7 @@ def _pieces(array: FloatMatrix) -> Iterator[FloatMatrix]:
         release(array)
 
 
-def works_in_blocks(graph: Graph, model: GCN) -> bool:
+def works_in_blocks(graph: Graph, network: Network) -> bool:
     """Whether a graph is too large to compute all its rows at once.
 
     That is: its arrays lie on disk, or a layer's input, output and the features would together take
@@ -202,7 +211,8 @@ def works_in_blocks(graph: Graph, model: GCN) -> bool:
     """
     if graph.folder is not None:
         return True
-    widths = [layer.weight[0].numel() for layer in model.layers]  # type: ignore[index]  # nn.ModuleList has no types
+    n_replicas = len(network.seeds)
+    widths = [own.n_terms * own.width * n_replicas for own in network.program.products]
     n_dense = 0 if graph.features is None or sp.issparse(graph.features) else graph.n_features
     n_bytes = 4 * graph.n_nodes * (n_dense + 3 * max(widths))
     return n_bytes > MIN_BLOCKED_BYTES and n_bytes > available_memory() // 2

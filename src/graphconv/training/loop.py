@@ -1,8 +1,9 @@
 """train(): the only loop.
 
-A model and labelled batches enter, a trained model and its History leave. Full-batch training is a
-single batch that holds all training nodes. The replicas of a model share the batches: each has its
-own loss, its own early stopping and its own best weights, and ends as it would have ended alone.
+A network and labelled batches enter; the network leaves trained, with the record of it. Full-batch
+training is a single batch that holds all training nodes. The replicas of a network share the
+batches: each has its own loss, its own early stopping and its own best weights, and ends as it
+would have ended alone.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphconv.engine.objective import FloatArray, Group, LabelledBatch
+from graphconv.engine.network import Network
+from graphconv.engine.objective import ExtraLoss, FloatArray, Group, LabelledBatch
 from graphconv.engine.replicas import IntArray, Replicas, Team, team_size
-from graphconv.models.gcn import GCN
 from graphconv.models.settings import Settings
+from graphconv.training.early_stopping import EarlyStopping
 
 # Without validation nodes there is nothing to stop by; the paper's number of epochs is safe.
 MAX_EPOCHS_UNWATCHED = 200
@@ -48,6 +50,8 @@ class Progress(NamedTuple):
     n_waiting: int  # replicas that have not begun
     n_replicas: int
     figures: Epoch  # of the replicas that this epoch trained
+    network: Network  # of the same replicas, with the weights that the epoch ended with
+    replicas: IntArray  # their places among all
 
     @property
     def n_epochs_done(self) -> int:
@@ -59,25 +63,21 @@ class Progress(NamedTuple):
 
 @dataclass
 class TrainingState:
-    """All that continuing a training needs; plain tensors, so it can be saved safely."""
+    """The record of a training."""
 
     epochs: list[Epoch]
     n_run: IntArray  # (n_replicas,) number of epochs run
-    stopped_at: IntArray  # (n_replicas,) the same once it has stopped, 0 before
-    best_score: FloatArray  # (n_replicas, 2) best validation accuracy and loss
-    last_gain: IntArray  # (n_replicas,) epoch of the last improvement
-    kept: list[dict[str, Tensor] | None]  # weights to end with, for each replica
+    stopping: EarlyStopping
 
     @classmethod
-    def start(cls, n_replicas: int) -> TrainingState:
-        return cls(
-            epochs=[],
-            n_run=np.zeros(n_replicas, dtype=np.int64),
-            stopped_at=np.zeros(n_replicas, dtype=np.int64),
-            best_score=np.tile([-np.inf, np.inf], (n_replicas, 1)),
-            last_gain=np.zeros(n_replicas, dtype=np.int64),
-            kept=[None] * n_replicas,
-        )
+    def start(cls, n_replicas: int, settings: Settings) -> TrainingState:
+        stopping = EarlyStopping(settings.early_stopping, settings.patience, n_replicas)
+        return cls([], np.zeros(n_replicas, dtype=np.int64), stopping)
+
+    @property
+    def stopped_at(self) -> IntArray:
+        """Epochs that each replica has run once it has stopped, 0 before; (n_replicas,)."""
+        return self.stopping.stopped_at
 
     def record(self, replicas: IntArray, figures: FloatArray) -> None:
         """Note the figures (4, n) of an epoch that some replicas, all equally far, have run."""
@@ -91,17 +91,12 @@ class TrainingState:
         for values, own in zip(self.epochs[epoch], figures, strict=True):
             values[replicas] = own
 
-    def running(self, replicas: IntArray) -> IntArray:
-        """Those of some replicas that have not stopped."""
-        has_stopped = self.stopped_at[replicas] > 0
-        return replicas[~has_stopped]
-
     def teams(self, size: int) -> Iterator[IntArray]:
         """Replicas that have not stopped, in teams of at most `size` that are equally far.
 
         Each team must have stopped before the next is asked for.
         """
-        while len(running := self.running(np.arange(len(self.n_run)))):
+        while len(running := self.stopping.running(np.arange(len(self.n_run)))):
             yield running[self.n_run[running] == self.n_run[running[0]]][:size]
 
 
@@ -110,7 +105,7 @@ class DivergedError(ValueError):
 
 
 def train(
-    model: GCN,
+    network: Network,
     batches: Sequence[LabelledBatch] | MakeBatches,
     validation: LabelledBatch | MakeBatches | None,
     settings: Settings,
@@ -119,12 +114,14 @@ def train(
     resume_from: dict[str, Tensor] | None = None,
     on_checkpoint: Callable[[Callable[[], dict[str, Tensor]]], None] | None = None,
     group: Group | None = None,
+    extra: ExtraLoss | None = None,
 ) -> TrainingState:
-    """Train the model in place and return the record of it.
+    """Train the network in place and return the record of it.
 
     Parameters
     ----------
-    model : GCN
+    network : Network
+        Of any model.
     batches : sequence of LabelledBatch, or callable
         One step of Adam is taken for each, in order, every epoch. A callable is given the epoch's
         number and returns its batches.
@@ -142,19 +139,21 @@ def train(
     group : Group, optional
         The processes that train this model together: they have the same weights, and each has a
         share of every batch. Without it this process trains alone.
+    extra : ExtraLoss, optional
+        A term to be added to the loss of every batch.
     """
-    state = TrainingState.start(len(model.seeds))
+    state = TrainingState.start(len(network.seeds), settings)
     max_epochs = settings.max_epochs
     if validation is None and settings.early_stopping != "none":
         max_epochs = min(max_epochs, MAX_EPOCHS_UNWATCHED)
     # Batches that are made anew are made once for all replicas; processes that train together say
     # more at once, and less often.
-    at_once = len(model.seeds) if callable(batches) or group else team_size(model)
+    at_once = len(network.seeds) if callable(batches) or group else team_size(network)
     with single_torch_thread():
-        everyone = Replicas(model, settings, group)
+        everyone = Replicas(network, settings, group, extra)
         n_steps = 0 if resume_from is None else int(resume_from["adam.n_steps"])
         if resume_from is not None:
-            state = _restore(everyone, resume_from)
+            _restore(everyone, state, resume_from)
         for replicas in state.teams(at_once):
             first = int(state.n_run[replicas[0]])
             team = everyone.take(replicas, n_steps if first > 0 else 0)
@@ -165,8 +164,9 @@ def train(
                 _check_loss(figures[0], epoch)
                 state.record(team.replicas, figures)
                 if validation is not None:
-                    _stop_early(state, team.replicas, settings, team.weights_of)
-                running = state.running(team.replicas)
+                    _, _, loss, accuracy = figures
+                    state.stopping.check(team.replicas, loss, accuracy, team.weights_of)
+                running = state.stopping.running(team.replicas)
                 if on_epoch is not None:
                     on_epoch(
                         Progress(
@@ -174,8 +174,10 @@ def train(
                             max_epochs,
                             n_running=len(running),
                             n_waiting=int((state.n_run == 0).sum()),
-                            n_replicas=len(model.seeds),
+                            n_replicas=len(network.seeds),
                             figures=Epoch(*figures),
+                            network=team.network,
+                            replicas=team.replicas,
                         )
                     )
                 if 0 < len(running) < len(team.replicas):
@@ -187,11 +189,11 @@ def train(
                     break
             everyone.put_back(team)
             state.stopped_at[team.replicas] = state.n_run[team.replicas]
-    model.propagation.kernels.trim_memory()
-    for replica, weights in enumerate(state.kept):
+    network.kernels.trim_memory()
+    for replica, weights in enumerate(state.stopping.kept):
         if weights is not None:
-            model.load_replica(replica, weights)
-    if not all(bool(weights.isfinite().all()) for weights in model.parameters()):
+            network.load_replica(replica, weights)
+    if not all(bool(weights.isfinite().all()) for weights in network.parameters.values()):
         raise DivergedError("training diverged: weights became too large; train more slowly")
     return state
 
@@ -252,78 +254,30 @@ def _mean(found: Iterable[tuple[FloatArray, float]]) -> FloatArray:
     return np.average(figures, axis=0, weights=totals)
 
 
-def _stop_early(
-    state: TrainingState,
-    replicas: IntArray,
-    settings: Settings,
-    weights_of: Callable[[int], dict[str, Tensor]],
-) -> None:
-    """Mark those that end with the epoch they have run, and keep the weights they should end with.
-
-    All have run the same number of epochs.
-    """
-    if settings.early_stopping == "none" or not len(replicas):
-        return
-    epoch = int(state.n_run[replicas[0]])
-    if settings.early_stopping == "window":
-        window = settings.patience
-        if epoch <= window + 1:
-            return
-        rows = state.epochs[epoch - window - 1 : epoch]
-        recent = np.array([figures.validation_loss for figures in rows])[:, replicas]
-        rising = recent[-1] > recent[:-1].mean(axis=0)
-        for replica in replicas[rising].tolist():
-            state.stopped_at[replica] = epoch
-            state.kept[replica] = weights_of(replica)
-        return
-    figures = state.epochs[epoch - 1]
-    for replica in replicas.tolist():
-        accuracy = figures.validation_accuracy[replica]
-        loss = figures.validation_loss[replica]
-        best_accuracy, best_loss = state.best_score[replica]
-        if accuracy > best_accuracy or (accuracy == best_accuracy and loss < best_loss):
-            state.kept[replica] = weights_of(replica)
-        if accuracy > best_accuracy or loss < best_loss:
-            state.last_gain[replica] = epoch
-        state.best_score[replica] = max(accuracy, best_accuracy), min(loss, best_loss)
-        if epoch - state.last_gain[replica] >= settings.patience:
-            state.stopped_at[replica] = epoch
-
-
 def _checkpoint(everyone: Replicas, team: Team, state: TrainingState) -> dict[str, Tensor]:
     everyone.put_back(team)
-    model, optimiser = everyone.model, everyone.optimiser
-    tensors = {f"model.{n}": p.detach().clone() for n, p in model.named_parameters()}
+    network, optimiser = everyone.network, everyone.optimiser
+    tensors = {f"model.{n}": p.detach().clone() for n, p in network.parameters.items()}
     tensors["adam.n_steps"] = torch.tensor(team.optimiser.n_steps)
     for name in optimiser.parameters:
         tensors[f"adam.mean.{name}"] = optimiser.mean[name].clone()
         tensors[f"adam.square.{name}"] = optimiser.square[name].clone()
     tensors["epochs"] = torch.from_numpy(np.array(state.epochs))  # (n_epochs, 4, n_replicas)
-    for name in ("n_run", "stopped_at", "best_score", "last_gain"):
-        tensors[f"state.{name}"] = torch.from_numpy(getattr(state, name).copy())
-    for replica, weights in enumerate(state.kept):
-        for name, value in (weights or {}).items():
-            tensors[f"kept.{replica}.{name}"] = value
+    tensors["n_run"] = torch.from_numpy(state.n_run.copy())
+    tensors.update({f"stopping.{n}": own for n, own in state.stopping.tensors().items()})
     return tensors
 
 
-def _restore(everyone: Replicas, tensors: dict[str, Tensor]) -> TrainingState:
-    model, optimiser = everyone.model, everyone.optimiser
+def _restore(everyone: Replicas, state: TrainingState, tensors: dict[str, Tensor]) -> None:
+    network, optimiser = everyone.network, everyone.optimiser
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
+        for name, parameter in network.parameters.items():
             parameter.copy_(tensors[f"model.{name}"])
             optimiser.mean[name].copy_(tensors[f"adam.mean.{name}"])
             optimiser.square[name].copy_(tensors[f"adam.square.{name}"])
-    kept: list[dict[str, Tensor] | None] = []
-    for replica in range(len(model.seeds)):
-        prefix = f"kept.{replica}."
-        own = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-        kept.append(own or None)
-    return TrainingState(
-        epochs=[Epoch(*figures) for figures in tensors["epochs"].numpy().copy()],
-        n_run=tensors["state.n_run"].numpy().copy(),
-        stopped_at=tensors["state.stopped_at"].numpy().copy(),
-        best_score=tensors["state.best_score"].numpy().copy(),
-        last_gain=tensors["state.last_gain"].numpy().copy(),
-        kept=kept,
+    state.epochs = [Epoch(*figures) for figures in tensors["epochs"].numpy().copy()]
+    state.n_run[:] = tensors["n_run"].numpy()
+    prefix = "stopping."
+    state.stopping.restore(
+        {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
     )

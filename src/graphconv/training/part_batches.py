@@ -18,9 +18,15 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import torch
-from torch import Tensor
 
-from graphconv.engine.batches import Batch, Numbering, SampledBatch, copied_rows, feature_rows
+from graphconv.engine.batches import (
+    Array,
+    Batch,
+    Numbering,
+    SampledBatch,
+    copied_rows,
+    feature_rows,
+)
 from graphconv.engine.mini_batches import SAMPLE, SHUFFLE, VALIDATION, one_ahead
 from graphconv.engine.objective import FloatArray, LabelledBatch
 from graphconv.graph import IntArray
@@ -45,8 +51,8 @@ class Link(NamedTuple):
 class Hop(NamedTuple):
     """A link in the numbering of a batch."""
 
-    halo_rows: Tensor  # places of the rows that come, in the input of the hop's sums
-    lent_rows: Tensor  # places of the rows that go, in the rows within the hop
+    halo_rows: IntArray  # places of the rows that come, in the input of the hop's sums
+    lent_rows: IntArray  # places of the rows that go, in the rows within the hop
     link: Link
 
 
@@ -63,39 +69,34 @@ class PartBatch(Batch):
     hop_links: tuple[Hop, ...] = ()
     purpose: str = ""
 
-    def with_halo(self, x: Tensor, hop: int) -> Tensor:
+    def with_halo(self, x: Array, hop: int) -> Array:
         """The rows of x, those of the halo that the hop needs, and zeros for all others."""
-        return cast(Tensor, _HaloExchange.apply(x, self, hop))
-
-
-@dataclass(frozen=True, eq=False)
-class SampledPartBatch(PartBatch, SampledBatch):
-    """The same with a sample of the edges for every hop."""
-
-
-class _HaloExchange(torch.autograd.Function):
-    """Rows of this part, followed by those of other parts that the hop's sums read."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, batch: PartBatch, hop: int) -> Tensor:
-        assert batch.processes is not None
-        halo_rows, lent_rows, link = batch.hop_links[hop]
-        ctx.saved = (batch, hop, len(x))
-        came = batch.processes.exchange(x[lent_rows], link.to_each, link.from_each, batch.purpose)
-        out = x.new_empty((len(batch.degree), x.shape[1]))
+        halo_rows, lent_rows, link = self.hop_links[hop]
+        came = self._exchange(x[lent_rows], link.to_each, link.from_each)
+        out = np.empty((len(self.degree), x.shape[1]), dtype=x.dtype)
         out[: len(x)] = x
         out[len(x) :] = 0
         out[halo_rows] = came
         return out
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        batch, hop, n_rows = ctx.saved
-        halo_rows, lent_rows, link = batch.hop_links[hop]
-        came = batch.processes.exchange(
-            gradients[0][halo_rows], link.from_each, link.to_each, batch.purpose
-        )
-        return gradients[0][:n_rows].index_add(0, lent_rows, came), None, None
+    def halo_gradient(self, gradient: Array, hop: int) -> Array:
+        """The gradient of x, given that of `with_halo`: what others found for its rows is added."""
+        halo_rows, lent_rows, link = self.hop_links[hop]
+        came = self._exchange(gradient[halo_rows], link.from_each, link.to_each)
+        own = torch.from_numpy(gradient[: self.n_within[hop + 1]])
+        index = torch.from_numpy(lent_rows)
+        return own.index_add(0, index, torch.from_numpy(came)).numpy()
+
+    def _exchange(self, rows: Array, to_each: Sequence[int], from_each: Sequence[int]) -> Array:
+        assert self.processes is not None
+        sent = torch.from_numpy(np.ascontiguousarray(rows))
+        came = self.processes.exchange(sent, to_each, from_each, self.purpose)
+        return came.numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class SampledPartBatch(PartBatch, SampledBatch):
+    """The same with a sample of the edges for every hop."""
 
 
 def make_part_batch(
@@ -135,8 +136,8 @@ def make_part_batch(
     width = len(rows) + len(halo)
     hops = tuple(
         Hop(
-            torch.from_numpy(of_node[link.wanted].astype(np.int64)),
-            torch.from_numpy(of_node[link.lent].astype(np.int64)),
+            of_node[link.wanted].astype(np.int64),
+            of_node[link.lent].astype(np.int64),
             link,
         )
         for link in links

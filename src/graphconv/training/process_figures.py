@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from graphconv.models.gcn import GCN
+from graphconv.engine.network import Network
+from graphconv.models.operations import Neighbours
 from graphconv.storage.graph_part import GraphPart
 from graphconv.storage.memory import peak_memory
 from graphconv.training.processes import Processes
@@ -11,7 +12,7 @@ from graphconv.training.processes import Processes
 def process_figures(
     part: GraphPart,
     processes: Processes,
-    model: GCN,
+    network: Network,
     sent_making: int,
     n_epochs: int,
     seconds: float,
@@ -22,7 +23,7 @@ def process_figures(
     ----------
     part : GraphPart
     processes : Processes
-    model : GCN
+    network : Network
     sent_making : int
         Bytes that making the batches has sent.
     n_epochs : int
@@ -31,7 +32,7 @@ def process_figures(
     """
     sent = processes.sent
     messages = [processes.messages[what] for what in ("train", "validation", "gradients")]
-    widths = [layer.weight[0, 0].numel() for layer in model.layers]  # type: ignore[index]  # nn.ModuleList has no types
+    sums = [v.width for v in network.program.values if isinstance(v, Neighbours)]
     # Forward the rows that others need, backward the gradients of the rows that it needed.
     n_rows = len(part.lent) + part.summary.n_halo
     figures = {
@@ -39,7 +40,7 @@ def process_figures(
         "n_nodes": part.n_own,
         "n_halo": part.summary.n_halo,
         "n_entries": part.summary.n_entries,
-        "cut_demands": 4 * n_rows * sum(widths) * model.propagation.n_hops,
+        "cut_demands": 4 * n_rows * sum(sums) * len(network.seeds),
         "sent_training": sent["train"] // n_epochs,
         "sent_validation": sent["validation"] // n_epochs,
         "sent_gradients": sent["gradients"] // n_epochs,

@@ -1,7 +1,8 @@
 """Planetoid-T and Planetoid-I (Yang, Cohen and Salakhutdinov 2016).
 
 A network learns classes and, from random walks and from classes, contexts of nodes: first contexts
-alone, then both in turn. The weights that do best on validation nodes are kept.
+alone, then both in turn. The weights that do best on validation nodes are kept. The loop is its
+own: two losses with an optimiser each, taken in turn, are not one loss on batches.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ import torch
 from torch.nn import functional
 
 from graphconv.engine.adam import Adam
-from graphconv.engine.batches import make_batch
+from graphconv.engine.batches import Batch, make_batch
 from graphconv.estimators.baselines.planetoid_network import PlanetoidNetwork
-from graphconv.estimators.baselines.selection import BestOnValidation, labels_of
 from graphconv.estimators.baselines.transductive import (
     FloatMatrix,
     TransductiveClassifier,
@@ -31,7 +31,7 @@ from graphconv.graph import Graph, IntArray
 from graphconv.graph.names import Scaling
 from graphconv.graph.scaling import fit_scaler
 from graphconv.kernels import select
-from graphconv.kernels.hashing import hash_key
+from graphconv.training.early_stopping import EarlyStopping
 from graphconv.training.loop import single_torch_thread
 
 N_NOISE = 200  # nodes that all pairs of a step share as noise
@@ -134,15 +134,13 @@ class PlanetoidTClassifier(TransductiveClassifier):
 
     def _fit_graph(self, graph: Graph, seed: int) -> FloatMatrix:
         self.scaler_ = fit_scaler(graph.features, self.scaling)
-        generator = torch.Generator().manual_seed(hash_key(seed) >> 1)
         scaled = self._scaled(graph)
         known, self.known_classes_ = with_known_classes(scaled)
         with single_torch_thread():
             self.network_ = PlanetoidNetwork(
-                known, self.dimension, self._inductive, self.dropout, generator
+                known, self.dimension, self._inductive, self.dropout, seed
             )
             self._train(known, np.random.default_rng(seed))
-        self.network_.eval()
         return self._probabilities(scaled)
 
     def _scaled(self, graph: Graph) -> Graph:
@@ -160,7 +158,7 @@ class PlanetoidTClassifier(TransductiveClassifier):
         kernels = select("auto")
         embedding = network.embedding_parameters()
         on_contexts = Adam({**embedding, "context": network.context}, self.learning_rate, kernels)
-        penalty = {"feature_layer.weight": self.weight_decay}
+        penalty = {"features.layers.0.weight": self.weight_decay}
         on_classes = Adam(network.class_parameters(), self.learning_rate, kernels, penalty)
 
         def step_on_contexts() -> None:
@@ -184,19 +182,33 @@ class PlanetoidTClassifier(TransductiveClassifier):
             make_batch(graph, nodes, n_hops=0)
             for nodes in (graph.train_index, graph.validation_index)
         )
-        targets = labels_of(graph.labels, graph.train_index)
-        best = BestOnValidation(
-            network, labels_of(graph.labels, graph.validation_index), self.patience
-        )
+        targets = torch.from_numpy(graph.labels[graph.train_index])
+        stopping = EarlyStopping("best", self.patience, 1)
         for _ in range(self.max_epochs):
-            network.train()
+            network.is_training = True
             step_on_classes(functional.cross_entropy(network(train), targets))
             if rng.random() < self.graph_share:
                 step_on_contexts()
-            network.eval()
-            if best.check(lambda: network(watched)):
+            network.is_training = False
+            if len(graph.validation_index):
+                self._watch(stopping, watched, graph.labels[graph.validation_index])
+            if stopping.stopped_at[0]:
                 break
-        best.restore()
+        if stopping.kept[0] is not None:
+            network.load(stopping.kept[0])
+
+    def _watch(self, stopping: EarlyStopping, batch: Batch, labels: IntArray) -> None:
+        wanted = torch.from_numpy(labels)
+        with torch.no_grad():
+            logits = self.network_(batch)
+            loss = float(functional.cross_entropy(logits, wanted))
+            accuracy = float((logits.argmax(dim=1) == wanted).double().mean())
+        stopping.check(
+            np.zeros(1, np.int64),
+            np.array([loss]),
+            np.array([accuracy]),
+            lambda _: self.network_.weights(),
+        )
 
     def _context_loss(
         self, graph: Graph, links: sp.csr_array, rng: np.random.Generator

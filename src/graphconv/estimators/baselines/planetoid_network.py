@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from graphconv.engine.batches import Batch, make_batch
+from graphconv.engine.network import Network
 from graphconv.graph import Graph, IntArray
 from graphconv.kernels import select
-from graphconv.models.gcn import GraphConvolution
-from graphconv.models.propagation import Propagation
+from graphconv.kernels.hashing import hash_key
+from graphconv.models.catalogue import make_model
+from graphconv.models.settings import Settings
 
 
-class PlanetoidNetwork(nn.Module):
+class PlanetoidNetwork:
     """Class logits and context scores.
 
     Parameters
@@ -32,7 +34,7 @@ class PlanetoidNetwork(nn.Module):
         Whether a node's embedding is computed from its features, or a parameter of its own.
     dropout : float
         On the embedding, where classes are read from it.
-    generator : torch.Generator
+    seed : int
     """
 
     def __init__(
@@ -41,53 +43,57 @@ class PlanetoidNetwork(nn.Module):
         dimension: int,
         inductive: bool,
         dropout: float,
-        generator: torch.Generator,
+        seed: int,
     ) -> None:
-        super().__init__()
         self.dropout = dropout
-        self.generator = generator
+        self.generator = torch.Generator().manual_seed(hash_key(seed) >> 1)
+        self.is_training = True
         n_classes = graph.n_classes
-        self.feature_layer = self._from_features(graph, n_classes)
-        self.embedding_layer = self._from_features(graph, dimension) if inductive else None
-        self.own_embedding = None if inductive else self._small(graph.n_nodes, dimension)
-        self.context = nn.Parameter(torch.zeros(graph.n_nodes, dimension))
-        weight = torch.empty(dimension, n_classes)
-        self.class_weight = nn.Parameter(nn.init.xavier_uniform_(weight, generator=generator))
-
-    def _from_features(self, graph: Graph, n_out: int) -> GraphConvolution:
-        propagation = Propagation("none", kernels=select("auto"))
-        return GraphConvolution(graph.n_features, n_out, propagation, [self.generator], True)
-
-    def _small(self, n_rows: int, n_columns: int) -> nn.Parameter:
+        self._from_features = _linear(graph, n_classes, seed)
+        self._embedding = _linear(graph, dimension, hash_key(seed, 1) >> 1) if inductive else None
+        self.context = torch.zeros(graph.n_nodes, dimension, requires_grad=True)
+        limit = (6 / (dimension + n_classes)) ** 0.5  # Glorot and Bengio
+        drawn = torch.rand(dimension, n_classes, generator=self.generator)
+        self.class_weight = (2 * limit * drawn - limit).requires_grad_()
         # Small, so that nodes few walks meet do not keep the noise they started with.
-        values = torch.randn(n_rows, n_columns, generator=self.generator)
-        return nn.Parameter(0.05 * values / n_columns**0.5)
+        values = torch.randn(0 if inductive else graph.n_nodes, dimension, generator=self.generator)
+        self._own_embedding = (0.05 * values / dimension**0.5).requires_grad_()
 
     def embed(self, batch: Batch) -> Tensor:
         """Embedding of the batch's nodes, (n_rows, dimension)."""
-        if self.embedding_layer is None:
-            assert self.own_embedding is not None
-            return functional.embedding(torch.from_numpy(batch.rows), self.own_embedding)
-        return self.embedding_layer.forward_features(batch, 0, None)
+        if self._embedding is None:
+            return functional.embedding(torch.from_numpy(batch.rows), self._own_embedding)
+        return self._embedding(batch)[:, 0]
 
-    def forward(self, batch: Batch) -> Tensor:
+    def __call__(self, batch: Batch) -> Tensor:
         """Class logits of the batch's nodes."""
-        from_features = self.feature_layer.forward_features(batch, 0, None)
-        return from_features + self._drop(self.embed(batch)) @ self.class_weight
+        embedded: Tensor = self._drop(self.embed(batch)) @ self.class_weight
+        return self._from_features(batch)[:, 0] + embedded
 
-    def embedding_parameters(self) -> dict[str, nn.Parameter]:
+    def embedding_parameters(self) -> dict[str, Tensor]:
         """What the embedding is made of."""
-        return self._parameters_of("own_embedding", "embedding_layer")
+        if self._embedding is None:
+            return {"embedding": self._own_embedding}
+        return {f"embedding.{name}": own for name, own in self._embedding.parameters.items()}
 
-    def class_parameters(self) -> dict[str, nn.Parameter]:
+    def class_parameters(self) -> dict[str, Tensor]:
         """What leads from features and embedding to the classes."""
-        return self._parameters_of("feature_layer", "class_weight")
+        own = {f"features.{n}": tensor for n, tensor in self._from_features.parameters.items()}
+        return {**own, "class_weight": self.class_weight}
 
-    def _parameters_of(self, *parts: str) -> dict[str, nn.Parameter]:
-        return {n: p for n, p in self.named_parameters() if n.split(".")[0] in parts}
+    def weights(self) -> dict[str, Tensor]:
+        """A copy of all that class logits depend on."""
+        parameters = {**self.embedding_parameters(), **self.class_parameters()}
+        return {name: tensor.detach().clone() for name, tensor in parameters.items()}
+
+    def load(self, weights: dict[str, Tensor]) -> None:
+        """Take weights that `weights` gave."""
+        parameters = {**self.embedding_parameters(), **self.class_parameters()}
+        for name, tensor in parameters.items():
+            tensor.detach().copy_(weights[name])
 
     def _drop(self, values: Tensor) -> Tensor:
-        if not self.training or self.dropout == 0:
+        if not self.is_training or self.dropout == 0:
             return values
         kept = torch.rand(values.shape, generator=self.generator) >= self.dropout
         return values * kept / (1 - self.dropout)
@@ -113,3 +119,9 @@ class PlanetoidNetwork(nn.Module):
         scores = embedding @ functional.embedding(torch.from_numpy(noise), self.context).T
         wrong = torch.from_numpy(n_pairs_of)[:, None] * functional.logsigmoid(-scores)
         return -(right.sum() + n_negatives / len(noise) * wrong.sum()) / len(nodes)
+
+
+def _linear(graph: Graph, n_out: int, seed: int) -> Network:
+    """Features times a weight, plus a bias."""
+    settings = Settings(hidden=(), propagation="none", dropout=0.0, bias=True)
+    return Network(make_model(settings, graph.n_features, n_out), [seed], select("auto"))

@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from graphconv.engine.adam import Adam
 from graphconv.engine.batches import make_batch
-from graphconv.estimators.baselines.selection import BestOnValidation, labels_of
+from graphconv.engine.network import Network
 from graphconv.estimators.baselines.transductive import (
     FloatMatrix,
     TransductiveClassifier,
@@ -30,10 +29,9 @@ from graphconv.estimators.baselines.transductive import (
 from graphconv.graph import Graph, IntArray
 from graphconv.graph.names import Scaling
 from graphconv.graph.scaling import fit_scaler
-from graphconv.models.gcn import GCN
 from graphconv.models.settings import Settings
-from graphconv.training.fit import build_model
-from graphconv.training.loop import single_torch_thread
+from graphconv.training.fit import build_model, full_batches
+from graphconv.training.loop import single_torch_thread, train
 
 
 class SemiEmbeddingClassifier(TransductiveClassifier):
@@ -125,61 +123,74 @@ class SemiEmbeddingClassifier(TransductiveClassifier):
             weight_decay=self.weight_decay,
             max_epochs=self.max_epochs,
             patience=self.patience,
+            early_stopping="best" if len(graph.validation_index) else "none",
         )
         known, self.known_classes_ = with_known_classes(graph)
-        with single_torch_thread():
-            self.model_ = build_model(known, settings, [seed])
-            self._train(known, settings, np.random.default_rng(seed))
+        scaled = replace(known, features=self.scaler_.transform(known.features))
+        self.network_ = build_model(scaled, settings, [seed])
+        training, watched = full_batches(scaled, settings, self.network_)
+        links = links_of(graph)
+        extra = None
+        if links.nnz and self.smoothness:
+            extra = EmbeddingLoss(self, scaled, PairDraw(links), np.random.default_rng(seed))
+        train(self.network_, [training], watched, settings, extra=extra)
         return self._label_graph(graph)
 
     def _label_graph(self, graph: Graph) -> FloatMatrix:
         check_same_width(self.graph_, graph)
         with torch.no_grad(), single_torch_thread():
             features = self.scaler_.transform(graph.features)
-            logits = self.model_(make_batch(graph, n_hops=0, features=features))[:, 0]
+            logits = self.network_(make_batch(graph, n_hops=0, features=features))[:, 0]
             shares = logits.softmax(dim=1).numpy()
         return in_all_classes(shares, self.known_classes_, len(self.classes_))
 
-    def _train(self, graph: Graph, settings: Settings, rng: np.random.Generator) -> None:
-        model = self.model_
-        links = links_of(graph)
-        pairs = PairDraw(links) if links.nnz and self.smoothness else None
-        train, watched = graph.train_index, graph.validation_index
-        scaled = replace(graph, features=self.scaler_.transform(graph.features))
-        train_batch = make_batch(scaled, train, n_hops=0)
-        watched_batch = make_batch(scaled, watched, n_hops=0)
-        targets = labels_of(graph.labels, train)
-        best = BestOnValidation(model, labels_of(graph.labels, watched), settings.patience)
-        optimiser = Adam(
-            dict(model.named_parameters()),
-            settings.learning_rate,
-            model.propagation.kernels,
-            {"layers.0.weight": settings.weight_decay},
-        )
-        for epoch in range(settings.max_epochs):
-            loss = functional.cross_entropy(model(train_batch, epoch)[:, 0], targets)
-            if pairs is not None:
-                drawn = pairs.draw(self.n_pairs, rng)
-                loss = loss + self.smoothness * self._embedding_loss(scaled, *drawn)
-            optimiser.step(torch.autograd.grad(loss, list(optimiser.parameters.values())))
-            if best.check(lambda: model(watched_batch)[:, 0]):
-                break
-        best.restore()
 
-    def _embedding_loss(
-        self, scaled: Graph, left: IntArray, right: IntArray, others: IntArray
-    ) -> Tensor:
-        nodes, place = np.unique(np.concatenate([left, right, others]), return_inverse=True)
-        batch = make_batch(scaled, nodes, n_hops=0)
-        model: GCN = self.model_
-        f = (model.embed(batch) if self.layer == "hidden" else model(batch))[:, 0]
+class EmbeddingLoss:
+    """The term of the loss that places neighbours together and others apart.
+
+    Parameters
+    ----------
+    method : SemiEmbeddingClassifier
+    graph : Graph
+        With scaled features.
+    pairs : PairDraw
+    rng : Generator
+    """
+
+    def __init__(
+        self,
+        method: SemiEmbeddingClassifier,
+        graph: Graph,
+        pairs: PairDraw,
+        rng: np.random.Generator,
+    ) -> None:
+        self.method = method
+        self.graph = graph
+        self.pairs = pairs
+        self.rng = rng
+
+    def gradients(self, network: Network, epoch: int) -> list[npt.NDArray[Any]]:
+        """Gradient of the loss of freshly drawn pairs, for each parameter."""
+        parameters = list(network.parameters.values())
+        loss = self.method.smoothness * self._loss(network)
+        found = torch.autograd.grad(loss, parameters, allow_unused=True)
+        return [
+            np.zeros(tuple(parameter.shape), np.float32) if own is None else own.numpy()
+            for own, parameter in zip(found, parameters, strict=True)
+        ]
+
+    def _loss(self, network: Network) -> Tensor:
+        drawn = np.concatenate(self.pairs.draw(self.method.n_pairs, self.rng))
+        nodes, place = np.unique(drawn, return_inverse=True)
+        batch = make_batch(self.graph, nodes, n_hops=0)
+        f = (network.embed(batch) if self.method.layer == "hidden" else network(batch))[:, 0]
         # Not f[place], whose gradient takes ten times as long.
         of_pairs: Tensor = functional.embedding(torch.from_numpy(place).view(3, -1), f)
         first, near, far = of_pairs.unbind()
         together = (first - near).square().sum(dim=1)
         # The root of 0 has no slope: keep away from it.
         distance = ((first - far).square().sum(dim=1) + 1e-12).sqrt()
-        apart = torch.relu(self.margin - distance).square()
+        apart = torch.relu(self.method.margin - distance).square()
         return together.mean() + apart.mean()
 
 

@@ -1,0 +1,210 @@
+"""Network: a model with numbers, those of several replicas that differ in their seed.
+
+All replicas share their arrays: one pass over the graph serves them all, and each computes what it
+would compute alone. A batch enters, logits of its targets leave.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from graphconv.engine.batches import Batch
+from graphconv.engine.plan import Plan, make_plan
+from graphconv.kernels import Dropout
+from graphconv.kernels.hashing import hash_key
+from graphconv.models.model import Model
+from graphconv.models.operations import Parameter, Value, glorot_limit
+from graphconv.models.propagation import LEARNED
+
+EVERYTHING_KEPT = 65536
+
+
+class Network:
+    """The parameters of a model, one of each for every replica.
+
+    A weight has the shape (n_in, n_terms, n_replicas, n_out); of everything else the replicas are
+    the first axis.
+
+    Parameters
+    ----------
+    model : Model
+    seeds : sequence of int
+        One for each replica: its first weights and, in training, its dropout follow from it.
+    kernels : module
+        What computes the products: see graphconv.kernels.select.
+
+    Examples
+    --------
+    >>> from graphconv import Settings, load_dataset
+    >>> from graphconv.training.fit import build_model
+    >>> network = build_model(load_dataset("karate"), Settings(hidden=(4,)), seeds=[0, 1])
+    >>> tuple(network.parameters["layers.0.weight"].shape)  # features, terms, replicas, width
+    (34, 1, 2, 4)
+    """
+
+    def __init__(self, model: Model, seeds: Sequence[int], kernels: ModuleType) -> None:
+        self.model = model
+        self.program = model.program
+        self.seeds = tuple(seeds)
+        self.kernels = kernels
+        generators = [torch.Generator().manual_seed(hash_key(seed) >> 1) for seed in seeds]
+        self.parameters = {
+            own.name: _drawn(own, generators).requires_grad_() for own in self.program.parameters
+        }
+        self._thresholds = [
+            round(EVERYTHING_KEPT * (1 - place.rate)) for place in self.program.dropouts
+        ]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "kernels": self.kernels.__name__}  # a module can't be pickled
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.kernels = importlib.import_module(state["kernels"])
+
+    @property
+    def n_hops(self) -> int:
+        """How far from a node its output depends on."""
+        return self.program.n_hops
+
+    @property
+    def self_loop_weight(self) -> list[float]:
+        """Lambda of each replica, learned or fixed."""
+        if LEARNED.name not in self.parameters:
+            return [float(self.model.graph.self_loop_weight)] * len(self.seeds)
+        raw = self.parameters[LEARNED.name].detach()
+        return [float(weight) for weight in torch.nn.functional.softplus(raw)]
+
+    def __call__(self, batch: Batch, epoch: int | None = None) -> Tensor:
+        """Logits of the batch's targets, shape (n_targets, n_replicas, n_classes).
+
+        `epoch` numbers the dropout; None means no dropout. Torch can follow the gradient.
+        """
+        return self._run(batch, epoch, self.program.output)
+
+    def embed(self, batch: Batch) -> Tensor:
+        """Activations that enter the last layer, shape (n_rows, n_replicas, width)."""
+        if self.program.embedding is None:
+            raise ValueError("a model with a single layer has no hidden activations to embed")
+        return self._run(batch, None, self.program.embedding)
+
+    def _run(self, batch: Batch, epoch: int | None, target: Value) -> Tensor:
+        plan = self.plan(batch, epoch is not None, target)
+        dropouts = self.dropouts(epoch)
+        if torch.is_grad_enabled():
+            run: Any = _RunPlan  # whose `apply` torch has no types for
+            values = cast(Tensor, run.apply(plan, dropouts, *self.parameters.values()))
+        else:
+            values = torch.from_numpy(plan.forward(dropouts))
+        # Nothing but this tells the width where a process has no rows of a batch.
+        return values.view(len(values), len(self.seeds), target.width)
+
+    def plan(self, batch: Batch, drops: bool, target: Value | None = None) -> Plan:
+        """The steps that compute a value of the model, by default its logits, for a batch."""
+        return make_plan(
+            self.program,
+            batch,
+            self.parameters,
+            kernels=self.kernels,
+            directed=self.model.graph.directed,
+            drops=drops,
+            target=target,
+        )
+
+    def dropouts(self, epoch: int | None) -> list[Dropout | None]:
+        """The dropout at each place of the text in an epoch; None means none."""
+        return [
+            None
+            if epoch is None or threshold == EVERYTHING_KEPT
+            else Dropout(tuple(hash_key(seed, epoch, place) for seed in self.seeds), threshold)
+            for place, threshold in enumerate(self._thresholds)
+        ]
+
+    def penalised(self, layers: str) -> list[str]:
+        """Names of the weights that an L2 penalty rests on: those of the "first" layer or "all"."""
+        names = [weight.name for weight in self.program.weights]
+        return names if layers == "all" else names[:1]
+
+    def replica_axis(self, name: str) -> int:
+        """Which axis of a parameter has one place for each replica."""
+        return _replica_axis(next(p for p in self.program.parameters if p.name == name))
+
+    def some_replicas(self, chosen: Sequence[int]) -> Network:
+        """A network of some of the replicas, with weights of its own.
+
+        Examples
+        --------
+        >>> from graphconv import Settings, load_dataset
+        >>> from graphconv.training.fit import build_model
+        >>> network = build_model(load_dataset("karate"), Settings(), seeds=[5, 6, 7])
+        >>> network.some_replicas([2, 0]).seeds
+        (7, 5)
+        """
+        index = torch.tensor(chosen)
+        other = object.__new__(Network)
+        other.__dict__.update(self.__dict__)
+        other.seeds = tuple(self.seeds[replica] for replica in chosen)
+        other.parameters = {
+            name: tensor.detach().index_select(self.replica_axis(name), index).requires_grad_()
+            for name, tensor in self.parameters.items()
+        }
+        return other
+
+    def replica_weights(self, replica: int) -> dict[str, Tensor]:
+        """A copy of one replica's parameters."""
+        return {name: own.clone() for name, own in self._of_replica(replica)}
+
+    def load_replica(self, replica: int, weights: Mapping[str, Tensor]) -> None:
+        """Put parameters, as `replica_weights` gave them, into one replica."""
+        for name, own in self._of_replica(replica):
+            own.copy_(weights[name])
+
+    def _of_replica(self, replica: int) -> Iterator[tuple[str, Tensor]]:
+        for name, tensor in self.parameters.items():
+            yield name, tensor.detach().select(self.replica_axis(name), replica)
+
+
+def _replica_axis(parameter: Parameter) -> int:
+    return 2 if len(parameter.shape) == 3 else 0
+
+
+def _drawn(parameter: Parameter, generators: Sequence[torch.Generator]) -> Tensor:
+    """First values, those of each replica by its own generator."""
+    shape = list(parameter.shape)
+    shape.insert(_replica_axis(parameter), len(generators))
+    if parameter.start is not None:
+        return torch.full(shape, parameter.start)
+    values = torch.empty(shape)
+    limit = glorot_limit(parameter)
+    n_in, n_terms, n_out = parameter.shape
+    for replica, generator in enumerate(generators):
+        for term in range(n_terms):
+            draw = torch.rand((n_in, n_out), generator=generator)
+            values[:, term, replica] = draw.mul_(2 * limit).sub_(limit)
+    return values
+
+
+class _RunPlan(torch.autograd.Function):
+    """A plan as part of torch's record, for losses that are not the loop's own."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, plan: Plan, dropouts: list[Dropout | None], *parameters: Tensor
+    ) -> Tensor:
+        ctx.saved = (plan, dropouts)
+        return torch.from_numpy(plan.forward(dropouts, for_gradients=True))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        plan, dropouts = ctx.saved
+        if not plan.has_values:  # torch asks a second time
+            plan.forward(dropouts, for_gradients=True)
+        slope = gradients[0].contiguous().numpy()
+        found = plan.gradients(slope, dropouts)
+        return None, None, *(None if own is None else torch.from_numpy(own) for own in found)

@@ -1,0 +1,402 @@
+"""Plan: the operations of a model, made into kernel calls for one batch.
+
+A `Program` and a `Batch` enter; a list of steps leaves, which is run forward and back every epoch.
+What has a fused kernel is found here, by its pattern in the list: features times a weight, ReLU and
+dropout on the way into a narrow layer, features summed beforehand. Everything else is a step of its
+own. An operation is computed on the rows that the targets need of it, which are leading rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from graphconv.engine.batches import Batch, Scales
+from graphconv.engine.steps import (
+    Activate,
+    AddBias,
+    AddMultiple,
+    Array,
+    Arrays,
+    DenseDropout,
+    DenseFeatureProduct,
+    FeatureProduct,
+    Given,
+    HaloExchange,
+    HiddenProduct,
+    LayerNorm,
+    LearnedSum,
+    MatrixProduct,
+    Multiply,
+    NeighbourSum,
+    Step,
+    WeightRows,
+)
+from graphconv.kernels import Csr, Dropout
+from graphconv.models.operations import (
+    Activated,
+    Bias,
+    Dropped,
+    Features,
+    Multiple,
+    Neighbours,
+    Normalised,
+    Parameter,
+    Product,
+    Program,
+    Sum,
+    Term,
+    Value,
+)
+
+# Up to this width of a layer's output, ReLU, dropout and product are one kernel, up to three times
+# as fast as one after the other; at 64 torch's product, which alone may fuse additions, catches up.
+WIDEST_FUSED = 32
+# From this width of all replicas' outputs on, products take features some columns at a time; narrow
+# ones wait less for their additions with two rows at a time.
+LEAST_PACKED = 32
+
+
+class Part(NamedTuple):
+    """Some leading rows and some columns of what a step has made."""
+
+    step: int
+    n_rows: int
+    columns: slice | None = None
+
+
+@dataclass(frozen=True)
+class Call:
+    """A step, what it is given, and when what it is given can be let go."""
+
+    step: Step
+    inputs: tuple[Part, ...]
+    weights: Arrays
+    parameters: tuple[int, ...]  # their places among all
+    dropout: int | None  # its place in the text
+    # Steps whose values are used for the last time: in a pass forward, and in one with gradients.
+    last_uses: list[int] = field(default_factory=list)
+    last_uses_forward: list[int] = field(default_factory=list)
+
+
+class Plan:
+    """Calls that follow each other, on arrays, without torch's record of them.
+
+    The weights' memory is that of the tensors it was made with: they may change in place.
+    """
+
+    def __init__(self, calls: list[Call], shapes: list[tuple[int, int]], n_parameters: int) -> None:
+        self._calls = calls
+        self._shapes = shapes
+        self._n_parameters = n_parameters
+        self._values: list[Array | None] = []
+        _find_last_uses(calls)
+
+    def forward(self, dropouts: Sequence[Dropout | None], for_gradients: bool = False) -> Array:
+        """Value of the last step, given the dropout at each place of the text."""
+        values: list[Array | None] = []
+        for call in self._calls:
+            inputs = tuple(_part(values, part) for part in call.inputs)
+            dropout = None if call.dropout is None else dropouts[call.dropout]
+            values.append(call.step.forward(Given(inputs, call.weights, dropout)))
+            for step in call.last_uses_forward if for_gradients else call.last_uses:
+                values[step] = None
+        self._values = values if for_gradients else []
+        output = values[-1]
+        assert output is not None
+        return output
+
+    @property
+    def has_values(self) -> bool:
+        """Whether a pass for gradients has been made and they have not been asked for."""
+        return bool(self._values)
+
+    def gradients(self, gradient: Array, dropouts: Sequence[Dropout | None]) -> list[Array | None]:
+        """Gradients for all parameters, given that for the value; to be asked for once.
+
+        None for a parameter that the value does not depend on.
+        """
+        values, self._values = self._values, []
+        slopes = _Slopes(self._shapes)
+        slopes.add(Part(len(values) - 1, len(gradient)), gradient)
+        found: list[Array | None] = [None] * self._n_parameters
+        for number in range(len(self._calls) - 1, -1, -1):
+            call = self._calls[number]
+            needs_inputs = call.step.keeps in ("input", "both")
+            inputs = tuple(_part(values, part) for part in call.inputs) if needs_inputs else ()
+            dropout = None if call.dropout is None else dropouts[call.dropout]
+            # What is not needed any more is let go of at once: its memory serves the next step.
+            given = Given(inputs, call.weights, dropout, values.pop())
+            for_inputs, for_weights = call.step.backward(slopes.take(number), given)
+            for part, own in zip(call.inputs, for_inputs, strict=True):
+                slopes.add(part, own)
+            for place, own in zip(call.parameters, for_weights, strict=True):
+                before = found[place]
+                found[place] = own if before is None else before + own
+        return found
+
+
+def _part(values: list[Array | None], part: Part) -> Array:
+    value = values[part.step]
+    assert value is not None
+    if part.columns is not None:
+        return np.ascontiguousarray(value[: part.n_rows, part.columns])
+    return value if part.n_rows == len(value) else value[: part.n_rows]
+
+
+class _Slopes:
+    """Gradients of steps' values, added up as they come."""
+
+    def __init__(self, shapes: list[tuple[int, int]]) -> None:
+        self._shapes = shapes
+        self._found: list[Array | None] = [None] * len(shapes)
+        self._is_own = [False] * len(shapes)  # whether it may be changed in place
+
+    def add(self, part: Part, slope: Array) -> None:
+        step, n_rows, columns = part
+        before, shape = self._found[step], self._shapes[step]
+        if columns is None and n_rows == shape[0]:
+            self._found[step] = slope if before is None else before + slope
+            self._is_own[step] = before is not None
+            return
+        if before is None or not self._is_own[step]:
+            whole = np.zeros(shape, dtype=slope.dtype) if before is None else before.copy()
+            self._found[step], self._is_own[step] = whole, True
+            before = whole
+        before[:n_rows, columns if columns is not None else slice(None)] += slope
+
+    def take(self, step: int) -> Array:
+        slope, self._found[step] = self._found[step], None
+        assert slope is not None
+        return slope
+
+
+def _find_last_uses(calls: list[Call]) -> None:
+    last: dict[int, int] = {}
+    for number, call in enumerate(calls):
+        for part in call.inputs:
+            last[part.step] = number
+    kept = {
+        part.step for call in calls if call.step.keeps in ("input", "both") for part in call.inputs
+    } | {number for number, call in enumerate(calls) if call.step.keeps in ("output", "both")}
+    for step, number in last.items():
+        calls[number].last_uses.append(step)
+        if step not in kept:
+            calls[number].last_uses_forward.append(step)
+
+
+def make_plan(
+    program: Program,
+    batch: Batch,
+    parameters: Mapping[str, torch.Tensor],
+    *,
+    kernels: ModuleType,
+    directed: bool,
+    drops: bool,
+    target: Value | None = None,
+) -> Plan:
+    """The steps that compute a value of a program, by default its output, for a batch.
+
+    Parameters
+    ----------
+    program : Program
+    batch : Batch
+    parameters : mapping of str to Tensor
+        Those of all replicas, by name.
+    kernels : module
+    directed : bool
+        Whether sums over neighbours are means over the nodes that edges point to.
+    drops : bool
+        Whether it is to be run with dropout.
+    target : Value, optional
+    """
+    builder = _Builder(program, batch, parameters, kernels, directed, drops)
+    builder.value_of(program.output if target is None else target)
+    return Plan(builder.calls, builder.shapes, len(parameters))
+
+
+def row_step(value: Value) -> tuple[Step, list[Parameter]]:
+    """The step of an operation that needs of its inputs the same row alone, and its parameters."""
+    match value:
+        case Product():
+            return MatrixProduct(), [value.weight]
+        case Bias():
+            return AddBias(), [value.bias]
+        case Normalised():
+            return LayerNorm(), [value.gain, value.shift]
+        case Sum():
+            return AddMultiple(value.factor), []
+        case Multiple():
+            return Multiply(value.factor), []
+        case Activated():
+            return Activate(value.function), []
+    raise TypeError(f"{type(value).__name__} needs more than a row")
+
+
+class _Builder:
+    """Turns operations into calls, each when it is first asked for."""
+
+    def __init__(
+        self,
+        program: Program,
+        batch: Batch,
+        parameters: Mapping[str, torch.Tensor],
+        kernels: ModuleType,
+        directed: bool,
+        drops: bool,
+    ) -> None:
+        self.program = program
+        self.batch = batch
+        self.arrays = {name: tensor.detach().numpy() for name, tensor in parameters.items()}
+        self.places = {name: place for place, name in enumerate(parameters)}
+        self.kernels = kernels
+        self.directed = directed
+        self.drops = drops
+        self.calls: list[Call] = []
+        self.shapes: list[tuple[int, int]] = []
+        self._made: dict[Value, Part] = {}
+        self._dropout_places = {value: place for place, value in enumerate(program.dropouts)}
+
+    def value_of(self, value: Value) -> Part:
+        """Where the value is, on all rows that are needed of it."""
+        if value not in self._made:
+            self._made[value] = self._make(value)
+        return self._made[value]
+
+    def n_rows(self, value: Value) -> int:
+        return self.batch.n_within[self.program.hops[value]]
+
+    def _make(self, value: Value) -> Part:
+        if isinstance(value, Dropped):
+            return self._dropped(value)
+        if isinstance(value, Term):
+            whole = self.value_of(value.inputs[0])
+            width = self.shapes[whole.step][1] // value.inputs[0].n_terms
+            return Part(
+                whole.step, whole.n_rows, slice(value.place * width, (value.place + 1) * width)
+            )
+        if isinstance(value, Product):
+            return self._product(value)
+        if isinstance(value, Neighbours):
+            return self._neighbours(value)
+        if isinstance(value, Features):
+            raise ValueError("features must meet a weight before anything else")
+        given = tuple(self._rows_of(own, self.n_rows(value)) for own in value.inputs)
+        return self._call(*row_step(value), inputs=given)
+
+    def _rows_of(self, value: Value, n_rows: int) -> Part:
+        return self.value_of(value)._replace(n_rows=n_rows)
+
+    def _call(
+        self,
+        step: Step,
+        parameters: Sequence[Parameter] = (),
+        *,
+        inputs: tuple[Part, ...] = (),
+        dropout: Dropped | None = None,
+        n_rows: int | None = None,
+    ) -> Part:
+        weights = tuple(self.arrays[own.name] for own in parameters)
+        places = tuple(self.places[own.name] for own in parameters)
+        place = None if dropout is None else self._dropout_places[dropout]
+        self.calls.append(Call(step, inputs, weights, places, place))
+        rows = inputs[0].n_rows if n_rows is None else n_rows
+        if isinstance(step, LayerNorm | AddBias) or not weights:
+            columns = self._width(inputs[0]) if inputs else 0
+        elif isinstance(step, LearnedSum):
+            columns = self._width(inputs[0])
+        else:
+            columns = weights[0][0].size
+        self.shapes.append((rows, columns))
+        return Part(len(self.calls) - 1, rows)
+
+    def _width(self, part: Part) -> int:
+        if part.columns is not None:
+            return int(part.columns.stop - part.columns.start)
+        return self.shapes[part.step][1]
+
+    def _active(self, value: Value) -> Dropped | None:
+        """The value, if it is a dropout that drops anything here."""
+        is_active = self.drops and isinstance(value, Dropped) and value.rate > 0
+        return value if is_active and isinstance(value, Dropped) else None
+
+    def _dropped(self, value: Dropped) -> Part:
+        (inner,) = value.inputs
+        if self._active(value) is None:
+            return self.value_of(inner)
+        entered, relu = self._before_relu(inner, value)
+        given = self._rows_of(entered, self.n_rows(value))
+        row_ids = self.batch.rows[: given.n_rows]
+        return self._call(DenseDropout(self.kernels, row_ids, relu), inputs=(given,), dropout=value)
+
+    def _before_relu(self, value: Value, user: Value) -> tuple[Value, bool]:
+        """What a ReLU is of, where nobody but the user needs the ReLU itself."""
+        is_relu = isinstance(value, Activated) and value.function == "relu"
+        if is_relu and self.program.users[value] == [user]:
+            return value.inputs[0], True
+        return value, False
+
+    def _product(self, value: Product) -> Part:
+        (entered,) = value.inputs
+        inner = entered.inputs[0] if isinstance(entered, Dropped) else entered
+        if isinstance(inner, Features):
+            return self._feature_product(value, self._active(entered))
+        n_rows = self.n_rows(value)
+        dropout, relu = None, False
+        is_alone = self.program.users[entered] == [value]
+        if isinstance(entered, Dropped) and not self._active(entered):
+            entered, user = inner, entered
+        else:
+            user = value
+        if value.width <= WIDEST_FUSED:
+            if is_alone and self._active(entered):
+                assert isinstance(entered, Dropped)
+                dropout, user, entered = entered, entered, inner
+            if is_alone:
+                entered, relu = self._before_relu(entered, user)
+            step: Step = HiddenProduct(self.kernels, self.batch.rows[:n_rows], relu)
+            given = self._rows_of(entered, n_rows)
+            return self._call(step, [value.weight], inputs=(given,), dropout=dropout)
+        given = self._rows_of(entered, n_rows)
+        return self._call(MatrixProduct(), [value.weight], inputs=(given,))
+
+    def _feature_product(self, value: Product, dropout: Dropped | None) -> Part:
+        batch = self.batch
+        assert not (batch.is_summed and dropout), "what was summed beforehand can't be dropped out"
+        n_rows = len(batch.rows) if batch.is_summed else self.n_rows(value)
+        step: Step
+        if isinstance(batch.features, np.ndarray):
+            features = batch.features[:n_rows]
+            step = DenseFeatureProduct(self.kernels, features, batch.rows[:n_rows])
+        elif batch.features is None and dropout is None:
+            step = WeightRows(None if batch.is_whole else batch.rows[:n_rows])
+        else:
+            rows = batch.identity_features if batch.features is None else batch.features
+            packed = None
+            if n_rows < len(rows.begin):
+                rows = Csr(rows.begin[:n_rows], rows.end[:n_rows], *rows[2:])
+            elif batch.is_summed and self.arrays[value.weight.name][0].size >= LEAST_PACKED:
+                packed = batch.packed_features(self.kernels)  # of a batch that is used many times
+            step = FeatureProduct(self.kernels, rows, batch.rows[:n_rows], packed)
+        return self._call(step, [value.weight], dropout=dropout, n_rows=n_rows)
+
+    def _neighbours(self, value: Neighbours) -> Part:
+        batch, hop = self.batch, self.program.hops[value]
+        if batch.is_summed and value is self.program.summed_features:
+            return self._rows_of(value.inputs[0], self.n_rows(value))
+        given = self._rows_of(value.inputs[0], batch.n_within[hop + 1])
+        if batch.has_halo:
+            given = self._call(HaloExchange(batch, hop), inputs=(given,), n_rows=len(batch.degree))
+        shape = (batch.n_within[hop], given.n_rows)
+        if isinstance(value.self_loops, Parameter):
+            plain = NeighbourSum(self.kernels, batch, shape, Scales(), 0.0)
+            learned = LearnedSum(plain, batch.degree, self.directed)
+            return self._call(learned, [value.self_loops], inputs=(given,), n_rows=shape[0])
+        scales = batch.scales(value.self_loops, self.directed)
+        step = NeighbourSum(self.kernels, batch, shape, scales, value.self_loops)
+        return self._call(step, inputs=(given,), n_rows=shape[0])

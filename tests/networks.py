@@ -1,0 +1,108 @@
+"""Networks in double precision, steps that torch can differentiate, rules on numbers."""
+
+import copy
+
+import numpy as np
+import torch
+
+from graphconv import kernels
+from graphconv.engine.batches import make_batch
+from graphconv.engine.network import Network
+from graphconv.engine.steps import Given
+from graphconv.models.gcn import GCN
+from graphconv.models.model import Model
+from graphconv.models.propagation import Propagation
+from graphconv.models.settings import Settings
+
+RULE_OPTIONS = ("self_loop_weight", "chebyshev_order", "lambda_max")
+
+
+def double(network):
+    network.parameters = {
+        name: own.detach().double().requires_grad_() for name, own in network.parameters.items()
+    }
+    return network
+
+
+def with_parameters(network, parameters):
+    """The same network with other numbers."""
+    other = copy.copy(network)
+    other.parameters = dict(zip(network.parameters, parameters, strict=True))
+    return other
+
+
+def make_network(graph, rule="renormalised", *, kernel="auto", seeds=(0,), n_classes=3, **options):
+    chosen = {name: options.pop(name) for name in RULE_OPTIONS if name in options}
+    propagation = Propagation(rule, graph.directed, **chosen)
+    settings = Settings(**{"bias": False, "hidden": (16,), **options})
+    model = GCN(graph.n_features, n_classes, settings, propagation)
+    return double(Network(model, seeds, kernels.select(kernel)))
+
+
+class RuleAlone(Model):
+    """A rule applied to features that are the terms of the rule, side by side."""
+
+    def __init__(self, n_columns, graph):
+        width = n_columns // graph.n_terms
+        super().__init__(n_columns, width, Settings(dropout=0.0), graph)
+        self.chosen = self.weight("chosen", n_columns, width, graph.n_terms)
+
+    def logits(self, x, graph):
+        return graph.propagate(x @ self.chosen)
+
+
+def rule_network(propagation, n_columns, n_replicas=1, kernel="reference"):
+    """Each replica has its own columns, each term its own of these."""
+    model = RuleAlone(n_columns // n_replicas, propagation)
+    network = double(Network(model, range(n_replicas), kernels.select(kernel)))
+    own = n_columns // n_replicas
+    width = own // propagation.n_terms
+    weight = torch.zeros(n_columns, propagation.n_terms, n_replicas, width, dtype=torch.float64)
+    for replica in range(n_replicas):
+        for term in range(propagation.n_terms):
+            first = (term * n_replicas + replica) * width
+            weight[range(first, first + width), term, replica, range(width)] = 1
+    network.parameters["chosen"] = weight.requires_grad_()
+    return network
+
+
+def apply_rule(propagation, graph, projected, kernel="reference", learned=None):
+    """All rows of a rule's result, in double precision."""
+    projected = np.asarray(projected, dtype=np.float64)
+    network = rule_network(
+        propagation, projected.shape[1], 1 if learned is None else len(learned), kernel
+    )
+    if learned is not None:
+        raw = torch.log(torch.expm1(torch.tensor(learned, dtype=torch.float64)))
+        network.parameters["propagation.raw_self_loop_weight"] = raw
+    batch = make_batch(graph, n_hops=network.n_hops, features=projected, dtype=np.float64)
+    with torch.no_grad():
+        return network(batch).numpy().reshape(graph.n_nodes, -1)
+
+
+class _StepFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, step, dropout, n_inputs, *tensors):
+        arrays = [tensor.detach().contiguous().numpy() for tensor in tensors]
+        given = Given(tuple(arrays[:n_inputs]), tuple(arrays[n_inputs:]), dropout)
+        out = step.forward(given)
+        keeps = step.keeps
+        ctx.step = step
+        ctx.n_inputs = n_inputs
+        ctx.given = Given(
+            given.inputs if keeps in ("input", "both") else (),
+            given.weights,
+            dropout,
+            out if keeps in ("output", "both") else None,
+        )
+        return torch.from_numpy(np.array(out))
+
+    @staticmethod
+    def backward(ctx, gradient):
+        for_inputs, for_weights = ctx.step.backward(gradient.contiguous().numpy(), ctx.given)
+        return None, None, None, *(torch.from_numpy(own) for own in (*for_inputs, *for_weights))
+
+
+def run_step(step, inputs=(), weights=(), dropout=None):
+    """A step on tensors, part of torch's record; it gets no more than it says it keeps."""
+    return _StepFunction.apply(step, dropout, len(inputs), *inputs, *weights)
