@@ -74,7 +74,7 @@ def test_edges_alone(tmp_path):
 def test_an_edge_of_both_has_its_new_weight():
     pair = Graph([[0, 2], [2, 0]], features=[[1.0], [1.0]])
     heavier = Graph([[0, 5], [5, 0]], features=[[1.0], [1.0]])
-    assert dense(merge_graphs(pair, heavier, 0).graph) == [[0, 5], [5, 0]]
+    assert dense(merge_graphs(pair, heavier, [False, False]).graph) == [[0, 5], [5, 0]]
 
 
 def test_new_classes_come_after_the_known_ones(tmp_path):

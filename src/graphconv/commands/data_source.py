@@ -6,6 +6,7 @@ that a slip in a file's name or in a table shows at once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,6 +36,7 @@ from graphconv.storage.stored_graph import (
 
 _COLUMN_SUFFIXES = (".graphml", ".gexf")
 _MATRIX_SUFFIXES = (".npz", ".mtx")
+_TYPED_FILE = re.compile(r"([^=/\\:?]+)=(.+)")
 # What bears on a graph file that has no columns.
 _MATRIX_OPTIONS = ("directed", "self_loops")
 
@@ -82,7 +84,7 @@ def _load_data(request: DataRequest, screen: Screen, more: dict[str, Any]) -> Lo
                 f"{several if request.suffix else ''}"
             )
         name = "new rows" if request.edges is None else _name_of(request.edges[0])
-        return read_tables(request.edges, request.nodes, name=name, **options)
+        return read_tables(request.edges, _by_type(request.nodes), name=name, **options)
     if request.name is None:
         beside = " (--nodes alone is no graph)" if request.nodes is not None else ""
         raise ValueError(f"name a data set or a graph file, or give --edges and --nodes{beside}")
@@ -170,6 +172,20 @@ def align_to(graph: Graph, known: Graph) -> Graph:
         validation_index=nobody,
         test_index=nobody,
     )
+
+
+def _by_type(files: tuple[str, ...] | None) -> tuple[str, ...] | dict[str, list[str]] | None:
+    """Files of nodes, by their type where they are given as TYPE=FILE."""
+    typed = [_TYPED_FILE.fullmatch(file) for file in files or () if not Path(file).exists()]
+    pairs = [(found[1], found[2]) for found in typed if found]
+    if not pairs:
+        return files
+    if len(pairs) < len(files or ()):
+        raise ValueError("--nodes must be TYPE=FILE for all files of nodes or for none, got both")
+    by_type: dict[str, list[str]] = {}
+    for name, file in pairs:
+        by_type.setdefault(name, []).append(file)
+    return by_type
 
 
 def _name_of(edges: str) -> str:

@@ -74,6 +74,8 @@ class TableColumns:
 
     source: opt.Source = "source"
     target: opt.Target = "target"
+    source_type: opt.SourceType = None
+    target_type: opt.TargetType = None
     weight: opt.Weight = None
     relation: opt.Relation = None
     id: opt.Id = "id"

@@ -68,7 +68,11 @@ Edges = Annotated[
 ]
 Nodes = Annotated[
     list[str] | None,
-    _data("--nodes", "FILE", "Nodes with labels and features, files as for --edges."),
+    _data(
+        "--nodes",
+        "FILE",
+        "Nodes with labels and features, files as for --edges. TYPE=FILE: nodes of several types.",
+    ),
 ]
 Labels = Annotated[
     Path | None,
@@ -98,6 +102,13 @@ Split = Annotated[
 
 Source = Annotated[str, _table("--source", "COLUMN", "Column of the edges' start.")]
 Target = Annotated[str, _table("--target", "COLUMN", "Column of the edges' end.")]
+SourceType = Annotated[
+    str | None,
+    _table("--source-type", "NAME", "Type of the edges' start: ids of other types are others."),
+]
+TargetType = Annotated[
+    str | None, _table("--target-type", "NAME", "Type of the edges' end, as --source-type.")
+]
 Weight = Annotated[
     str | None,
     _table("--weight", "COLUMN", "Column of edge weights. Default: 'weight', if it is there."),

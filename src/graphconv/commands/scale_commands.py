@@ -95,7 +95,9 @@ GraphFolder = Annotated[Path, _option("Output", "--output -o", "DIR", "Folder of
 
 
 # Not what would have to be looked at as a whole, which may exceed the memory.
-@takes_groups(without=("text", "label_separator", "bins", "missing_value"))
+@takes_groups(
+    without=("source_type", "target_type", "text", "label_separator", "bins", "missing_value")
+)
 def ingest(
     *,
     edges: EdgeFiles,

@@ -45,7 +45,7 @@ class Merged:
         )
 
 
-def merge_graphs(known: Graph, new: Graph, n_described: int) -> Merged:
+def merge_graphs(known: Graph, new: Graph, has_row: npt.ArrayLike) -> Merged:
     """Merge a graph of new rows into a known one.
 
     Parameters
@@ -53,9 +53,9 @@ def merge_graphs(known: Graph, new: Graph, n_described: int) -> Merged:
     known : Graph
     new : Graph
         Its features are of the same kind. An edge of both has the weight that it has here.
-    n_described : int
-        So many leading nodes of `new` have a row of their own. The others are named by edges alone:
-        their features are those that are known already, if they are.
+    has_row : array of bool
+        Which nodes of `new` have a row of their own. The others are named by edges alone: their
+        features are those that are known already, if they are.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def merge_graphs(known: Graph, new: Graph, n_described: int) -> Merged:
     >>> from graphconv.io.graph_merge import merge_graphs
     >>> pair = Graph([[0, 1], [1, 0]], features=[[1.0], [2.0]], node_ids=["ann", "bob"])
     >>> later = Graph([[0, 1], [1, 0]], features=[[7.0], [0.0]], node_ids=["cy", "bob"])
-    >>> merged = merge_graphs(pair, later, n_described=1)
+    >>> merged = merge_graphs(pair, later, has_row=[True, False])
     >>> merged.graph.node_ids.tolist(), merged.graph.features.ravel().tolist()
     (['ann', 'bob', 'cy'], [1.0, 2.0, 7.0])
     """
@@ -82,11 +82,12 @@ def merge_graphs(known: Graph, new: Graph, n_described: int) -> Merged:
             f"a model without features labels only the nodes it was trained on, but {shown(node)} "
             "is new"
         )
-    n_renewed = int((~is_new[:n_described]).sum())
+    described = np.asarray(has_row, dtype=bool)
+    n_renewed = int((~is_new & described[: new.n_entities]).sum())
     labels, class_names = _labels(known, new, places)
     graph = Graph(
         _adjacency(known, new, places),
-        features=_features(known, new, places, n_described),
+        features=_features(known, new, places, described),
         labels=labels,
         class_names=class_names,
         node_ids=places.ids,
@@ -139,13 +140,15 @@ def _moved(adjacency: sp.csr_array, where: IntArray, n_nodes: int) -> sp.csr_arr
     return sp.coo_array((entries.data, ends), shape=(n_nodes, n_nodes)).tocsr()
 
 
-def _features(known: Graph, new: Graph, places: _Places, n_described: int) -> Features | None:
+def _features(
+    known: Graph, new: Graph, places: _Places, described: npt.NDArray[np.bool_]
+) -> Features | None:
     if known.features is None or new.features is None:
         return None
     # For every node the row of one of the two, the new graph's below the known one's.
     row = np.empty(len(places), dtype=np.int64)
     row[places.known] = np.arange(known.n_nodes)
-    says_more = places.is_added | (np.arange(new.n_nodes) < n_described)
+    says_more = places.is_added | described
     row[places.new[says_more]] = known.n_nodes + np.flatnonzero(says_more)
     if sp.issparse(known.features):
         return sp.csr_array(sp.vstack((known.features, sp.csr_array(new.features))).tocsr()[row])

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from graphconv.graph import Duplicates, Graph, SelfLoops
 from graphconv.io.joined_tables import join_tables, matching_files
+from graphconv.io.node_types import build_typed_graph
 from graphconv.io.number_columns import MissingValue
 from graphconv.io.pyg import from_pyg
 from graphconv.io.table_encoding import TableEncoding
@@ -34,10 +35,12 @@ __all__ = ["LoadedGraph", "from_frames", "from_networkx", "from_pyg", "read_tabl
 
 def read_tables(
     edges: Files | None,
-    nodes: Files | None = None,
+    nodes: Files | Mapping[str, Files] | None = None,
     *,
     source: str = "source",
     target: str = "target",
+    source_type: str | None = None,
+    target_type: str | None = None,
     weight: str | None = None,
     relation: str | None = None,
     id: str = "id",
@@ -77,8 +80,13 @@ def read_tables(
         A path may be a pattern such as "edges-*.csv"; files of one table must have the same
         columns. Nodes that only the edges name come after those of the table, without a label:
         their numbers are unknown, see `missing_value`. `edges` may be None with `merge_into`.
+        Nodes of several types are given as ``{"user": "users.csv", "item": "items.csv"}``: ids of
+        different types are different nodes, each type has columns of its own, and labels belong
+        to one of them; see `node_types`.
     source, target : str
         The columns of the edge file with the two ends of an edge.
+    source_type, target_type : str, optional
+        Of which type the ends of edges are. By default that whose table has the id.
     weight, relation : str, optional
         Its columns of weights (finite, not negative) and of relations. None: the column called
         "weight" or "relation", if there is one; "": none. Relations make the file a list of
@@ -151,6 +159,8 @@ def read_tables(
     options = TableOptions(
         source=source,
         target=target,
+        source_type=source_type,
+        target_type=target_type,
         weight=weight,
         relation=relation,
         id=id,
@@ -184,8 +194,30 @@ def read_tables(
         if edges is None
         else _read_files(edges, options.edge_text_columns, options)
     )
-    node_table = None if nodes is None else _read_files(nodes, options.node_text_columns, options)
-    return build_graph(edge_table, node_table, options)
+
+    def read(files: Files) -> Table:
+        return _read_files(files, options.node_text_columns, options)
+
+    if isinstance(nodes, Mapping):
+        return _build(edge_table, {name: read(files) for name, files in nodes.items()}, options)
+    return _build(edge_table, None if nodes is None else read(nodes), options)
+
+
+def _build(
+    edges: Table, nodes: Table | Mapping[str, Table] | None, options: TableOptions
+) -> LoadedGraph:
+    """A graph of nodes of one type, or of several."""
+    has_types = options.source_type is not None or options.target_type is not None
+    if isinstance(nodes, Mapping):
+        return build_typed_graph(edges, nodes, options)
+    if not has_types and not (options.encoding and options.encoding.types):
+        return build_graph(edges, nodes, options)
+    if nodes is not None:
+        raise ValueError(
+            f"{nodes.name} must be given with its type, as in user={nodes.name}, where nodes have "
+            "types"
+        )
+    return build_typed_graph(edges, {}, options)
 
 
 def _listed(files: Files) -> list[Path]:
@@ -209,7 +241,9 @@ def _no_edges(options: TableOptions) -> Table:
 
 
 def from_frames(
-    edges: pd.DataFrame, nodes: pd.DataFrame | None = None, **options: Any
+    edges: pd.DataFrame,
+    nodes: pd.DataFrame | Mapping[str, pd.DataFrame] | None = None,
+    **options: Any,
 ) -> LoadedGraph:
     """Make a graph of data frames.
 
@@ -235,8 +269,15 @@ def from_frames(
     Graph('graph': 3 nodes, 2 edges, no features, 2 classes, 2 labelled)
     """
     settings = TableOptions(**options)
+    edge_table = table_of_frame(edges, "edges")
+    if isinstance(nodes, Mapping):
+        tables = {
+            name: table_of_frame(frame, name, id_column=settings.id)
+            for name, frame in nodes.items()
+        }
+        return _build(edge_table, tables, settings)
     node_table = None if nodes is None else table_of_frame(nodes, "nodes", id_column=settings.id)
-    return build_graph(table_of_frame(edges, "edges"), node_table, settings)
+    return _build(edge_table, node_table, settings)
 
 
 def from_networkx(

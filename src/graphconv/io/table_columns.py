@@ -32,6 +32,8 @@ class TableOptions:
 
     source: str = "source"
     target: str = "target"
+    source_type: str | None = None
+    target_type: str | None = None
     weight: str | None = None
     relation: str | None = None
     id: str = "id"
@@ -132,9 +134,10 @@ class TableOptions:
     def node_text_columns(self) -> set[str]:
         """Columns of a node file that are text whatever they look like."""
         fitted = self.encoding or TableEncoding()
-        encoded = set(fitted.columns) - set(fitted.numeric)
-        declared = {name for name, role in self.declarations if role != "number"}
-        declared -= set(fitted.numeric)
+        parts = [fitted, *(encoding for _, encoding in fitted.types)]
+        numeric = {name for part in parts for name in part.numeric}
+        encoded = {name for part in parts for name in part.columns} - numeric
+        declared = {name for name, role in self.declarations if role != "number"} - numeric
         named = {self.id, self.label, self.split_column or "split", "column_1"}
         return named.union(declared, encoded, OTHER_NAMES["id"], OTHER_NAMES["label"])
 

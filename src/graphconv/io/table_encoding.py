@@ -86,6 +86,9 @@ class TableEncoding:
         belong to the nodes that `readers.from_frames` makes of them.
     label_edges : tuple of float
         Where the labels are a number cut into bins: what parts them.
+    types : tuple of (str, TableEncoding)
+        Where nodes are of several types: how the table of each is encoded, the labelled type's
+        first. There are no other columns then.
 
     Examples
     --------
@@ -113,6 +116,7 @@ class TableEncoding:
     missing_value: MissingValue = "refuse"
     label_edges: tuple[float, ...] = ()
     derived: tuple[DerivedColumn, ...] = ()
+    types: tuple[tuple[str, TableEncoding], ...] = ()
 
     @classmethod
     def fit(
@@ -261,6 +265,7 @@ class TableEncoding:
             "fill": list(self.fill),
             "missing_value": self.missing_value,
             "label_edges": list(self.label_edges),
+            "types": [[name, encoding.to_json()] for name, encoding in self.types],
         }
 
     @classmethod
@@ -289,6 +294,9 @@ class TableEncoding:
                     "missing_value", "mean" if content.get("fill") else "refuse"
                 ),
                 label_edges=tuple(float(edge) for edge in content.get("label_edges", ())),
+                types=tuple(
+                    (str(name), cls.from_json(part)) for name, part in content.get("types", ())
+                ),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not the encoding of a table: {error!r}") from None

@@ -85,9 +85,9 @@ def build_graph(
     notes = [*edges.notes, *(nodes.notes if nodes else ())]
     options = settled_names(edges, nodes, options, notes)
     ids, source, target = node_positions(edges, nodes, options, notes)
-    weight = _weights(edges, options)
+    weight = edge_weights(edges, options)
     columns: list[str] = []
-    encoding, features = _features(nodes, options, notes, columns)
+    encoding, features = node_features(nodes, options, notes, columns)
     n_table = 0 if nodes is None else len(nodes.frame)
     features = _with_unknown_rows(features, encoding, len(ids) - n_table)
     n_unknown = _n_unknown(ids[n_table:], options)
@@ -117,32 +117,39 @@ def build_graph(
         ids = with_relation_ids(ids, relations)
         if options.encoding is None:
             encoding = replace(encoding, relations=relations)
-    adjacency = _adjacency(source, target, weight, len(ids), options, notes, is_undirected)
+    adjacency = edge_adjacency(source, target, weight, len(ids), options, notes, is_undirected)
     features, feature_names = with_relation_features(features, encoding, relations)
-    encoding, known = _known_of_nodes(nodes, options, encoding, len(ids), notes)
+    encoding, known = known_of_nodes(nodes, options, encoding, len(ids), notes)
+    known |= {"features": features, "feature_names": feature_names, "n_entities": n_entities}
+    has_row = np.arange(len(ids)) < n_table
+    graph = finished_graph(edges, adjacency, {"node_ids": ids, **known}, options, has_row, notes)
+    return LoadedGraph(graph, encoding, tuple(notes), tuple(columns))
+
+
+def finished_graph(
+    edges: Table,
+    adjacency: sp.csr_array,
+    fields: dict[str, Any],
+    options: TableOptions,
+    has_row: npt.NDArray[np.bool_],
+    notes: list[str],
+) -> Graph:
+    """The graph of what was read, merged into another one if that is wanted."""
+    name = "graph" if options.name is None else options.name
     try:
-        graph = Graph(
-            adjacency,
-            features=features,
-            node_ids=ids,
-            feature_names=feature_names,
-            directed=options.directed,
-            name="graph" if options.name is None else options.name,
-            n_entities=n_entities,
-            **known,
-        )
+        graph = Graph(adjacency, directed=options.directed, name=name, **fields)
     except ValueError as error:
         raise ValueError(f"{edges.name}: {error}") from None
     if options.merge_into is not None:
-        merged = merge_graphs(options.merge_into, graph, n_table)
+        merged = merge_graphs(options.merge_into, graph, has_row)
         graph = merged.graph
         notes.append(merged.note)
     if not graph.adjacency.nnz:
         notes.append("no edges: the graph is empty, the model works as a multi-layer perceptron")
-    return LoadedGraph(graph, encoding, tuple(notes), tuple(columns))
+    return graph
 
 
-def _known_of_nodes(
+def known_of_nodes(
     nodes: Table | None,
     options: TableOptions,
     encoding: TableEncoding,
@@ -191,7 +198,7 @@ def _label_edges(
     return edges
 
 
-def _weights(edges: Table, options: TableOptions) -> npt.NDArray[np.float64] | None:
+def edge_weights(edges: Table, options: TableOptions) -> npt.NDArray[np.float64] | None:
     column = optional_column(edges, options.weight, "weight")
     if column is None:
         return None
@@ -205,7 +212,7 @@ def _weights(edges: Table, options: TableOptions) -> npt.NDArray[np.float64] | N
     return weight
 
 
-def _adjacency(
+def edge_adjacency(
     source: IntArray,
     target: IntArray,
     weight: npt.NDArray[np.float64] | None,
@@ -249,7 +256,7 @@ def _adjacency(
     return adjacency
 
 
-def _features(
+def node_features(
     nodes: Table | None, options: TableOptions, notes: list[str], columns: list[str]
 ) -> tuple[TableEncoding, Features | None]:
     """Features of the table's nodes, and how they were made."""

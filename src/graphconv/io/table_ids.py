@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _WRITTEN_NUMBER = re.compile(r"0*(\d+)(\.0*)?", re.ASCII)
 
 
-def _ids(table: Table, name: str, option: str) -> pd.Series[Any]:
+def ids_of(table: Table, name: str, option: str) -> pd.Series[Any]:
+    """A column of ids; those of files are text, and none is missing."""
     column = column_of(table, name, option)
     if table.is_file:
         column = as_text(column)
@@ -40,12 +41,12 @@ def node_positions(
     """Ids of all nodes, those of the table first, and the positions of both ends of the edges."""
     import pandas as pd
 
-    source = _ids(edges, options.source, "source")
-    target = _ids(edges, options.target, "target")
+    source = ids_of(edges, options.source, "source")
+    target = ids_of(edges, options.target, "target")
     # Row by row, so that nodes stand in the order in which a reader of the file meets them.
     parts = [pd.concat([source, target]).sort_index(kind="stable")]
     if nodes is not None:
-        parts.insert(0, _ids(nodes, options.id, "id"))
+        parts.insert(0, ids_of(nodes, options.id, "id"))
     elif options.closed_ids:
         raise ValueError("closed ids need a node table, got none")
     if len({part.dtype for part in parts}) > 1:
@@ -61,22 +62,21 @@ def node_positions(
     n_table = 0 if nodes is None else len(nodes.frame)
     positions = codes[n_table:].reshape(-1, 2).astype(np.int64)
     if nodes is not None:
-        _check_table_ids(nodes, options.id, codes[:n_table])
+        check_table_ids(nodes, options.id, codes[:n_table].tolist())
     _check_edge_ids(edges, nodes, options, ids, positions, notes)
     return ids, positions[:, 0], positions[:, 1]
 
 
-def _check_table_ids(nodes: Table, column: str, codes: npt.NDArray[Any]) -> None:
-    is_first = np.zeros(len(codes), dtype=bool)
-    _, first = np.unique(codes, return_index=True)
-    is_first[first] = True
-    if not is_first.all():
-        row = int(np.flatnonzero(~is_first)[0])
-        earlier = int(np.flatnonzero(codes == codes[row])[0])
-        node_id = shown(nodes.frame[column].iloc[row])
-        raise ValueError(
-            f"{nodes.at(row)}: id {node_id} must be unique, but {nodes.at(earlier)} has it too"
-        )
+def check_table_ids(nodes: Table, column: str, ids: Sequence[Any]) -> None:
+    """Refuse a table that has an id twice; `ids` may be numbers that stand for them."""
+    first: dict[Any, int] = {}
+    for row, node_id in enumerate(ids):
+        earlier = first.setdefault(node_id, row)
+        if earlier != row:
+            shown_id = shown(nodes.frame[column].iloc[row])
+            raise ValueError(
+                f"{nodes.at(row)}: id {shown_id} must be unique, but {nodes.at(earlier)} has it too"
+            )
 
 
 def _check_edge_ids(

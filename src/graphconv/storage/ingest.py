@@ -32,6 +32,10 @@ from graphconv.storage.ingest_nodes import write_features, write_labels
 from graphconv.storage.memory import available_memory
 from graphconv.storage.stored_graph import FORMAT, MANIFEST, verify_files
 
+# What would have to be looked at as a whole.
+_NOT_INGESTED = (
+    "source_type", "target_type", "text", "label_separator", "bins", "relation", "missing_value",
+)  # fmt: skip
 FEATURE_TYPES = ("float32", "float16")
 # Memory of Python, numpy, Arrow and pandas themselves, which DuckDB's limit must leave.
 _OWN_MEMORY = 300 << 20
@@ -72,7 +76,7 @@ class IngestRequest:
             raise ValueError(
                 f"ingest needs at least 400 MiB of memory, got {self.memory / (1 << 20):.0f} MiB"
             )
-        for name in ("text", "label_separator", "bins", "relation", "missing_value"):
+        for name in _NOT_INGESTED:
             if getattr(self.options, name) not in (None, (), "", "refuse"):
                 raise ValueError(
                     naming(
