@@ -31,6 +31,7 @@ reproduce: $(VENV)/.reproduce
 # docs/results.md and the table in README.md, from the committed docs/results.json.
 results: $(VENV)/.runtime
 	$(BIN)/python scripts/build_results.py
+	$(BIN)/python scripts/build_departures.py
 
 # The settings as they are declared, into the estimator's docstring and docs/settings.md.
 settings: $(VENV)/.runtime

@@ -27,6 +27,7 @@ from graphconv.paper.comparison import Cell, details, overview, reasons
 from graphconv.paper.machine import describe_machine
 from graphconv.paper.page import to_html, to_markdown
 from graphconv.paper.section import Request
+from graphconv.paper.separability import is_separable
 from graphconv.paper.workers import n_cores, run_all
 
 
@@ -186,9 +187,9 @@ def test_summary_of_a_hand_made_log() -> None:
     ]
     (table,) = details(cells)
     assert table.rows == (
-        ("GCN", "81.5", "81.0 ± 0.58", "-0.5", "3", "3.0"),
-        ("SGC", "-", "80.0", "-", "1", "1.0"),
-        ("ICA", "75.1", "failed", "-", "0", "-"),
+        ("GCN", "81.5", "81.0 ± 0.58", "-0.5", "81.0 (80.5 to 81.5)", "3", "3.0"),
+        ("SGC", "-", "80.0", "-", "80.0", "1", "1.0"),
+        ("ICA", "75.1", "failed", "-", "-", "0", "-"),
     )
     assert overview("both", cells).rows == (
         ("GCN", "81.0 (81.5)"), ("SGC", "80.0"), ("ICA", "- (75.1)"),
@@ -198,8 +199,13 @@ def test_summary_of_a_hand_made_log() -> None:
 
 def test_baselines_run_until_their_mean_is_sure(tmp_path: Path) -> None:
     wanted = Request(tmp_path, datasets=("cora",), methods=("mlp", "sgc"))
-    mlp, sgc = table2.series(wanted)
+    *timed, mlp, sgc = table2.series(wanted)
     assert (len(mlp.seeds), len(sgc.seeds)) == (10, 1)
+    # Each is timed once by itself, before the runs that share the machine.
+    assert [(one.method, one.is_alone, len(one.seeds)) for one in timed] == [
+        ("mlp, alone", True, 1),
+        ("sgc, alone", True, 1),
+    ]
     with RunLog(tmp_path / "runs.jsonl") as log:
         values = [54.0, 56.0] * 5  # standard deviation 1.054, so 13 runs bring the error below 0.3
         for seed, value in enumerate(values):
@@ -255,7 +261,8 @@ def test_tables_end_to_end(tmp_path: Path) -> None:
     # Table 3's renormalised row is table 2's GCN: not run again.
     assert [run["method"] for run in runs if run["experiment"] == "table3"] == ["first-order"]
     page = (tmp_path / "results.md").read_text()
-    assert "| method | paper | ours | difference | runs | seconds |" in page
+    assert "| method | paper | ours | difference | median (quartiles) | runs | seconds |" in page
+    assert page.count("Finished at 20") == 2
     assert "<table>" in (tmp_path / "results.html").read_text()
 
 
@@ -268,7 +275,7 @@ def test_random_splits_are_averaged_by_split(tmp_path: Path) -> None:
             for seed, value in enumerate(values):
                 run = {"seed": seed, "test_accuracy": value, "seconds": 1.0}
                 log.append([record_of(one, run)])
-        cell = random_splits.cell(wanted, log, "cora", {})
+        (cell,) = random_splits.cells(wanted, log, "cora", {})
     assert (cell.ours.mean, cell.ours.n_runs, cell.ours.error) == (83.0, 2, 2.0)
 
 
@@ -339,6 +346,36 @@ def test_karate_end_to_end(tmp_path: Path) -> None:
         assert picture.width > 400
 
 
+@pytest.mark.parametrize(
+    ("points", "labels", "expected"),
+    [
+        ([[0, 0], [1, 0], [2, 0]], [0, 1, 2], True),  # three on a line, each a class
+        ([[0, 0], [1, 0], [2, 0]], [0, 1, 0], False),  # the middle one is shut in
+        ([[0, 0], [1, 1], [0, 1], [1, 0]], [0, 0, 1, 1], False),  # exclusive or
+        ([[0, 0], [1, 1], [0, 1], [1, 0]], [0, 1, 2, 3], True),  # the corners of a square
+        ([[0, 0], [0, 0]], [0, 1], False),  # one place, two classes
+        ([[1e-9, 0], [0, 1e-9], [0, 0]], [0, 1, 2], True),  # however small
+        ([[3, 1], [2, 2]], [5, 5], True),
+    ],
+)
+def test_linear_separability_by_hand(points: Any, labels: Any, expected: bool) -> None:
+    assert is_separable(points, labels) is expected
+
+
+def test_karate_counts_the_starts_that_lines_can_part(tmp_path: Path) -> None:
+    club = load_dataset("karate")
+    evolution = karate.train_embeddings(club, range(3), 100)
+    shares = [
+        np.mean([is_separable(places, club.labels) for places in evolution.positions[number]])
+        for number in (0, 100)
+    ]
+    section = reproduce("karate", request(tmp_path, runs=3, max_epochs=100))["sections"]["karate"]
+    table = section["tables"][0]
+    assert table["columns"][-1] == "starts that are linearly separable, %"
+    found = {row[0]: row[-1] for row in table["rows"]}
+    assert (found["0"], found["100"]) == tuple(f"{100 * share:.0f}" for share in shares)
+
+
 def test_karate_models_learn_side_by_side_as_they_would_alone() -> None:
     club = load_dataset("karate")
     both = karate.train_embeddings(club, range(2), 5)
@@ -389,7 +426,7 @@ def test_tune_without_optuna_says_what_to_install(
 @pytest.mark.parametrize(
     ("what", "more", "message"),
     [
-        ("table9", {}, "experiment must be one of all, table2"),
+        ("table9", {}, "experiment must be one of all, table1, table2"),
         ("table2", {"datasets": ("mnist",)}, "--dataset must be one of"),
         ("table2", {"methods": ("svm",)}, "--method must be one of"),
         ("table3", {"methods": ("gcn",)}, "--method must be one of chebyshev-3"),

@@ -8,6 +8,7 @@ from tests.scripts import ROOT, load_script
 DOCS = ROOT / "docs"
 PAGES = {
     "build_results": ["docs/results.md", "README.md"],
+    "build_departures": ["docs/paper.md"],
     "build_performance": ["docs/performance.md"],
     "build_scaling": ["docs/scaling.md"],
 }

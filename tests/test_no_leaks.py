@@ -78,7 +78,7 @@ def test_baselines_of_table_2(method: str, monkeypatch: pytest.MonkeyPatch) -> N
     if method == "deepwalk":
         pytest.importorskip("gensim")
     wanted = Request(Path(), datasets=("cora",), methods=(method,))
-    (series,) = table2.series(wanted)
+    _, series = table2.series(wanted)
     params = {**series.settings["params"], **QUICK.get(method, {})}
     series = replace(series, seeds=(0,), settings={"method": method, "params": params})
     check_runs_alike(monkeypatch, lambda graph: series.task(series, graph))

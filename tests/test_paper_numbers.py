@@ -11,7 +11,7 @@ from tests import paper_text
 
 from graphconv import load_dataset
 from graphconv.estimators import scoring
-from graphconv.estimators.runs import RunLog, Series
+from graphconv.estimators.runs import RunLog, Series, record_of
 from graphconv.models.settings import Settings
 from graphconv.paper import (
     depth,
@@ -19,6 +19,8 @@ from graphconv.paper import (
     karate,
     paper_figures,
     random_splits,
+    self_loops,
+    table1,
     table2,
     table3,
     timing,
@@ -101,22 +103,85 @@ def test_table_3_changes_the_propagation_alone(dataset: str, row: str) -> None:
 
 
 def test_ica_runs_a_hundred_orders() -> None:
-    (series,) = table2.series(Request(Path(), datasets=("cora",), methods=("ica",)))
+    alone, series = table2.series(Request(Path(), datasets=("cora",), methods=("ica",)))
+    assert alone.is_alone
     assert series.seeds == tuple(range(paper_text.N_RUNS))
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_random_splits_have_the_public_sizes(dataset: str) -> None:
-    every = random_splits.series(full_request(), (dataset,))
+    every = random_splits.series(Request(Path(), datasets=(dataset,), methods=("random-splits",)))
     sizes = paper_text.NELL_SPLIT if dataset == "nell" else paper_text.SPLIT
     assert [one.settings["split"] for one in every] == [
         {**sizes, "random_state": number} for number in range(paper_text.N_SPLITS)
     ]
     expected = {**paper_text.GCN, **(paper_text.NELL if dataset == "nell" else {})}
-    del expected["scaling"], expected["patience"]
     for one in every:
         assert gcn_settings(one, expected) == expected
         assert one.task is scoring.run_gcn_on_random_split
+        assert len(one.seeds) == (1 if dataset == "nell" else 10)
+
+
+def test_our_recipe_for_nell_is_a_row_of_its_own() -> None:
+    nell = Request(Path(), datasets=("nell",))
+    by_method = {one.method: one for one in table2.series(nell) if one.experiment == "table2"}
+    recipe, ours = by_method["gcn"].settings["gcn"], by_method["gcn-nell"].settings["gcn"]
+    expected = {**paper_text.GCN, **paper_text.NELL}
+    assert {name: recipe[name] for name in expected} == expected
+    assert recipe["early_stopping"] == "window"
+    changed = {name: ours[name] for name in ours if ours[name] != recipe[name]}
+    assert changed == {"scaling": "l2", "early_stopping": "best", "patience": 50}
+    for dataset in CITATION:
+        others = table2.series(Request(Path(), datasets=(dataset,)))
+        assert "gcn-nell" not in {one.method for one in others}
+
+
+def test_every_method_of_table_2_is_timed_by_itself() -> None:
+    every = [one for one in table2.series(full_request()) if one.experiment == "table2"]
+    alone = {(one.dataset, one.method) for one in every if one.is_alone}
+    assert alone == {(one.dataset, f"{one.method}, alone") for one in every if not one.is_alone}
+    assert [one.is_alone for one in every] == sorted((one.is_alone for one in every), reverse=True)
+
+
+def test_learned_self_loops_change_lambda_alone() -> None:
+    every = self_loops.series(full_request())
+    learned = [one for one in every if one.method == "lambda learned"]
+    assert [one.dataset for one in learned] == list(CITATION)
+    for one in learned:
+        expected = {**paper_text.GCN, "self_loop_weight": "learn"}
+        assert gcn_settings(one, expected) == expected
+        assert one.seeds == tuple(range(paper_text.N_RUNS))
+
+
+def test_learned_self_loops_are_noted(tmp_path: Path) -> None:
+    request = Request(tmp_path, datasets=("cora",), runs=2, max_epochs=30)
+    with RunLog(tmp_path / "runs.jsonl") as log:
+        for one in self_loops.series(request):
+            runs = one.task(one, load_dataset("cora"))
+            log.append(record_of(one, run) for run in runs)
+        section = self_loops.section(request, log, {})
+    found = section.data["cora"]["self_loop_weight"]
+    assert len(found) == 2
+    assert len({1.0, *found}) == 3  # learned, and apart
+    ((name, usual, ours, _, weights, runs),) = section.tables[0].rows
+    assert (name, runs) == ("Cora", "2")
+    assert float(usual.split(" ")[0]) > 30
+    assert float(ours.split(" ")[0]) > 30
+    assert weights == f"{np.mean(found):.2f} ({min(found):.2f} to {max(found):.2f})"
+
+
+def test_table_1_is_the_papers(tmp_path: Path) -> None:
+    printed = paper_text.rows_of(paper_text.TABLE1)
+    for dataset in DATASETS:
+        _, nodes, edges, classes, features, rate = printed[paper_figures.TITLES[dataset]]
+        whole = [int(cell.replace(",", "")) for cell in (nodes, edges, classes, features)]
+        assert paper_figures.TABLE1[dataset] == (*whole, float(rate))
+        assert table1.LISTED_NEIGHBOURS[dataset] == 2 * whole[1]
+    with RunLog(tmp_path / "runs.jsonl") as log:
+        section = table1.section(Request(tmp_path, datasets=("cora",)), log)
+    assert section.tables[0].rows == (
+        ("Cora", "2,708", "5,429", "5,429", "5,278", "0", "7", "1,433", "0.052", "0.0517"),
+    )
 
 
 def test_a_series_trains_exactly_its_settings() -> None:

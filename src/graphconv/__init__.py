@@ -14,6 +14,7 @@ __version__ = "0.2.0.dev0"
 if TYPE_CHECKING:
     from graphconv.estimators.gcn import GCNClassifier
     from graphconv.graph import Graph, adjacency_from_edges, encode_labels, symmetrise
+    from graphconv.graph.spectral import spectral_filter
     from graphconv.graph.splits import fraction_split, kfold_splits, random_split
     from graphconv.io.datasets import list_datasets, load_dataset
     from graphconv.io.pyg import from_pyg
@@ -35,6 +36,7 @@ _HOME = {
     "load_dataset": "io.datasets",
     "random_split": "graph.splits",
     "read_tables": "io.readers",
+    "spectral_filter": "graph.spectral",
     "symmetrise": "graph",
 }
 __all__ = sorted(_HOME)

@@ -13,7 +13,7 @@ from typing import Any
 from graphconv.commands.console import Screen, TrainingStoppedError
 from graphconv.estimators.runs import RunLog
 from graphconv.io.files import json_text, replacing_file
-from graphconv.paper import depth, random_splits, table2, table3
+from graphconv.paper import depth, random_splits, self_loops, table2, table3
 from graphconv.paper.machine import describe_machine
 from graphconv.paper.page import to_html, to_markdown
 from graphconv.paper.paper_figures import DATASETS
@@ -25,11 +25,15 @@ _TABLES: dict[str, ModuleType] = {
     "table2": table2,
     "table3": table3,
     "random-splits": random_splits,
+    "self-loops": self_loops,
     "depth": depth,
 }
 # Worked out one after the other, with the machine to themselves.
-_FIGURES = ("timing", "tsne", "karate", "tune")
-EXPERIMENTS = ("table2", "table3", "random-splits", "timing", "tsne", "karate", "depth", "tune")
+_FIGURES = ("table1", "timing", "tsne", "karate", "tune")
+EXPERIMENTS = (
+    "table1", "table2", "table3", "random-splits", "self-loops", "timing", "tsne", "karate",
+    "depth", "tune",
+)  # fmt: skip
 
 
 def reproduce(what: str, request: Request, screen: Screen) -> dict[str, Any]:
@@ -126,6 +130,8 @@ def _finish(section: Section, request: Request, screen: Screen) -> None:
     for note in section.notes:
         screen.note(note)
     results = _read_results(request)
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="minutes")
+    section = replace(section, finished=now)
     sections = {**results["sections"], section.name: section.to_json()}
     results = {
         "date": datetime.date.today().isoformat(),

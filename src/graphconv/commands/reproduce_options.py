@@ -10,7 +10,8 @@ import typer
 Experiment = Annotated[
     str,
     typer.Argument(
-        help="all, table2, table3, random-splits, timing, tsne, karate, depth or tune.",
+        help="all, table1, table2, table3, random-splits, self-loops, timing, tsne, karate, depth "
+        "or tune.",
         metavar="EXPERIMENT",
     ),
 ]

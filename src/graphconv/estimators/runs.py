@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -173,6 +174,7 @@ def record_of(series: Series, run: Record) -> Record:
         **run,
         "fingerprint": series.fingerprint,
         "version": __version__,
+        "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
 
 

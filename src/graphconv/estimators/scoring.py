@@ -10,6 +10,7 @@ from graphconv.estimators.baselines import make_estimator
 from graphconv.estimators.runs import Record, Series
 from graphconv.graph import Graph, IntArray
 from graphconv.graph.splits import random_split
+from graphconv.io.datasets import load_dataset
 from graphconv.models.settings import Settings
 from graphconv.training.fit import Watch, fit_gcn
 from graphconv.training.fitted import FittedGCN
@@ -32,10 +33,29 @@ def run_gcn_alone(series: Series, graph: Graph) -> list[Record]:
     return gcn_records(graph, series.settings["gcn"], series.seeds)
 
 
+def run_gcn_learning_self_loops(series: Series, graph: Graph) -> list[Record]:
+    """Train with a learned weight of the self-loops, seed by seed, and note what it became."""
+    records = []
+    for seed in series.seeds:
+        started = perf_counter()
+        fitted, epochs = fit_replicas(graph, series.settings["gcn"], [seed])
+        seconds = perf_counter() - started
+        shares = fitted.probabilities()[:, 0]
+        record = run_record(graph, shares, seed, int(epochs[0]), seconds)
+        records.append({**record, "self_loop_weight": fitted.self_loop_weight})
+    return records
+
+
 def run_gcn_on_random_split(series: Series, graph: Graph) -> list[Record]:
     """Train on the random split that `series.settings["split"]` gives the sizes and the seed of."""
     split = random_split(graph, **series.settings["split"])
     return gcn_records(split, series.settings["gcn"], series.seeds)
+
+
+def run_baseline_alone(series: Series, graph: Graph) -> list[Record]:
+    """The same as `run_baseline`, to see how long one takes that has the machine to itself."""
+    make_estimator(series.settings["method"], random_state=0).fit(load_dataset("karate"))  # warm up
+    return run_baseline(series, graph)
 
 
 def run_baseline(series: Series, graph: Graph) -> list[Record]:

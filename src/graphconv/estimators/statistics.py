@@ -21,6 +21,8 @@ class Summary:
         Test accuracy in percent: mean and standard deviation; NaN without runs.
     error : float
         Standard error of the mean; NaN with fewer than two runs.
+    quartiles : tuple of float
+        Lower quartile, median and upper quartile of test accuracy; NaN without runs.
     n_runs : int
     seconds : float
         Mean of a run.
@@ -31,6 +33,7 @@ class Summary:
     mean: float
     spread: float
     error: float
+    quartiles: tuple[float, float, float]
     n_runs: int
     seconds: float
     validation: float
@@ -43,15 +46,17 @@ def summarise(records: Sequence[Record]) -> Summary:
     --------
     >>> from graphconv.estimators.statistics import summarise
     >>> runs = [{"test_accuracy": a, "validation_accuracy": 0, "seconds": 1} for a in (80, 82)]
-    >>> summarise(runs).mean, summarise(runs).error
-    (81.0, 1.0)
+    >>> summarise(runs).mean, summarise(runs).error, summarise(runs).quartiles
+    (81.0, 1.0, (80.5, 81.0, 81.5))
     """
     values = _column(records, "test_accuracy")
     spread = float(values.std(ddof=1)) if len(values) > 1 else math.nan
+    low, median, high = np.percentile(values, (25, 50, 75)) if len(values) else [math.nan] * 3
     return Summary(
         mean=_mean(values),
         spread=spread,
         error=spread / math.sqrt(len(values)) if len(values) > 1 else math.nan,
+        quartiles=(float(low), float(median), float(high)),
         n_runs=len(values),
         seconds=_mean(_column(records, "seconds")),
         validation=_mean(_column(records, "validation_accuracy")),
@@ -83,6 +88,20 @@ def with_error(summary: Summary, digits: int = 1) -> str:
     """Mean ± standard error, the latter where it is known."""
     text = fixed(summary.mean, digits)
     return text if math.isnan(summary.error) else f"{text} ± {summary.error:.{digits + 1}f}"
+
+
+def median_text(summary: Summary, digits: int = 1) -> str:
+    """The median, with the quartiles in brackets where there is more than one run.
+
+    Examples
+    --------
+    >>> from graphconv.estimators.statistics import median_text, summarise
+    >>> runs = [{"test_accuracy": a, "seconds": 1} for a in (19.6, 70, 71, 72)]
+    >>> median_text(summarise(runs)), median_text(summarise(runs[1:2]))
+    ('70.5 (57.4 to 71.2)', '70.0')
+    """
+    low, median, high = (fixed(value, digits) for value in summary.quartiles)
+    return f"{median} ({low} to {high})" if summary.n_runs > 1 else median
 
 
 def difference(ours: float, paper: float | None) -> str:

@@ -54,6 +54,8 @@ def wl_colours(
         raise ValueError(f"colours must have one entry a node ({n_nodes}), got {given.shape}")
     current: IntArray = np.unique(given, return_inverse=True)[1].astype(np.int64)
     n_rounds = 0
+    # Paper: a node's new colour is a hash of its neighbours' colours alone; here: its own colour
+    # counts as well, because without it two rounds may merge what one round told apart.
     while max_iterations is None or n_rounds < max_iterations:
         refined = _refine(matrix, current)
         n_rounds += 1

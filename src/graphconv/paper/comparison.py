@@ -11,13 +11,14 @@ from graphconv.estimators.statistics import (
     Summary,
     difference,
     fixed,
+    median_text,
     seconds_text,
     with_error,
 )
 from graphconv.paper.paper_figures import TITLES
 from graphconv.paper.section import Table
 
-COLUMNS = ("paper", "ours", "difference", "runs", "seconds")
+COLUMNS = ("paper", "ours", "difference", "median (quartiles)", "runs", "seconds")
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,15 @@ class Cell:
     paper_text: str = ""  # where it says more than the figure
 
     def texts(self) -> tuple[str, ...]:
-        """The five columns."""
+        """What stands in COLUMNS."""
         if self.ours.n_runs == 0:
             ours = "failed" if self.reason else "not run"
-            return self.paper_text or fixed(self.paper), ours, "-", "0", "-"
+            return self.paper_text or fixed(self.paper), ours, "-", "-", "0", "-"
         return (
             self.paper_text or fixed(self.paper),
             with_error(self.ours),
             difference(self.ours.mean, self.paper),
+            median_text(self.ours),
             str(self.ours.n_runs),
             seconds_text(self.ours.seconds),
         )
@@ -70,7 +72,7 @@ def _short(cell: Cell | None) -> str:
 
 
 def details(cells: Sequence[Cell]) -> tuple[Table, ...]:
-    """A table for each data set, with the columns paper, ours, difference, runs, seconds."""
+    """A table for each data set, with COLUMNS."""
     return tuple(
         Table(
             TITLES.get(dataset, dataset),

@@ -35,12 +35,16 @@ def to_markdown(results: dict[str, Any]) -> str:
     """All sections as Markdown, with figures by their file names."""
     parts = [f"# {TITLE}", _PAPER, machine_text(results)]
     for section in sections_of(results):
-        parts += [f"## {section.title}", *section.text]
+        parts += [f"## {section.title}", *section.text, *_finished(section)]
         for table in section.tables:
             parts += [f"### {table.title}", markdown_table(table)]
         parts += [_markdown_figure(figure) for figure in section.figures]
         parts += [_markdown_notes(section.notes)] if section.notes else []
     return "\n\n".join(parts) + "\n"
+
+
+def _finished(section: Section) -> list[str]:
+    return [f"Finished at {section.finished}."] if section.finished else []
 
 
 def markdown_table(table: Table) -> str:
@@ -75,7 +79,7 @@ def to_html(results: dict[str, Any]) -> str:
     parts = [f"<h1>{TITLE}</h1>", _paragraph(_PAPER), _paragraph(machine_text(results))]
     for section in sections_of(results):
         parts.append(f'<h2 id="{html.escape(section.name)}">{html.escape(section.title)}</h2>')
-        parts += [_paragraph(text) for text in section.text]
+        parts += [_paragraph(text) for text in (*section.text, *_finished(section))]
         parts += [_html_table(table) for table in section.tables]
         parts += [_html_figure(figure) for figure in section.figures]
         if section.notes:

@@ -90,7 +90,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """Results of an experiment: words, tables, figures, and the plain figures behind them."""
+    """Results of an experiment: words, tables, figures, and the plain figures behind them.
+
+    `finished` is when, as ISO 8601 in UTC; the page says it, since a page may hold sections of
+    several days.
+    """
 
     name: str
     title: str
@@ -99,6 +103,7 @@ class Section:
     figures: tuple[Figure, ...] = ()
     notes: tuple[str, ...] = ()
     data: dict[str, Any] = field(default_factory=dict)
+    finished: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -118,4 +123,5 @@ class Section:
             figures=tuple(Figure(**figure) for figure in values["figures"]),
             notes=tuple(values["notes"]),
             data=values["data"],
+            finished=values.get("finished", ""),
         )

@@ -120,14 +120,15 @@ def draw_timing(curves: Sequence[TimingCurve], slope: float, constant: float) ->
     """
     figure, axes = new_figure(1, 1, (6.4, 4.6))
     panel = axes[0][0]
-    label: str | None = "does not fit in memory (*)"
+    label: str | None = "does not fit in memory: nothing was measured"
     for curve, colour in zip(curves, COLOURS, strict=False):
         panel.loglog(curve.edges, curve.seconds, "o-", color=colour, label=curve.title)
         if curve.out_of_memory is not None:
-            height = curve.seconds[-1] * (curve.out_of_memory / curve.edges[-1]) ** slope
-            panel.loglog(
-                [curve.out_of_memory], [height], "*", color=colour, markersize=12,
-                linestyle="none", label=label,
+            # At the upper edge and hollow, so that nobody reads seconds off it.
+            panel.plot(
+                [curve.out_of_memory], [0.97], "*", color=colour, markersize=13,
+                markerfacecolor="none", linestyle="none", label=label,
+                transform=panel.get_xaxis_transform(),
             )  # fmt: skip
             label = None
     ends = np.array([min(curves[0].edges), max(curves[0].edges)], dtype=float)

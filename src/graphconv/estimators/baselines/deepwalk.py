@@ -102,6 +102,8 @@ class DeepWalkClassifier(TransductiveClassifier):
         links = links_of(graph)
         starts = np.concatenate([rng.permutation(graph.n_nodes) for _ in range(self.n_walks)])
         walks = random_walks(links, starts, self.walk_length - 1, rng)
+        # Paper: DeepWalk's figures are for hierarchical softmax; here: noise nodes unless
+        # n_negatives is 0, because that is what skip-gram is usually trained with.
         model = skip_gram(
             _Sentences(walks),
             vector_size=self.dimension,

@@ -85,6 +85,8 @@ class LabelPropagationClassifier(TransductiveClassifier):
         else:
             spread = _spread(links, given, graph, self.n_steps)
         prior = given.sum(axis=0) / given.sum()
+        # Paper: label propagation as Zhu et al. define it; here: scaled to the classes' shares of
+        # the training nodes unless class_mass is False, because without it large classes take all.
         if self.class_mass:
             mass = spread.sum(axis=0)
             spread *= np.divide(prior, mass, out=np.zeros_like(mass), where=mass > 0)

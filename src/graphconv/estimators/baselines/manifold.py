@@ -112,6 +112,8 @@ class ManifoldClassifier(TransductiveClassifier):
         self, features: Any, train: Any, targets: FloatMatrix, laplacian: sp.csr_array
     ) -> FloatMatrix:
         shape = (features.shape[1], targets.shape[1])
+        # Paper: manifold regularisation of a kernel machine (Belkin et al.); here: of a linear
+        # classifier with the logistic loss, because the kernel of the quoted figures is not known.
         features = features.astype(np.float64)
         labelled, transposed = features[train], features.T
         pull = self.smoothness / features.shape[0]

@@ -141,6 +141,8 @@ class TransductiveClassifier(HeldOutMixin, ClassifierMixin, BaseEstimator, ABC):
         return tags
 
 
+# Paper: the graph as published; here: without self-loops for all methods but the GCN and SGC,
+# because a node that is its own neighbour would pass its own guess on to itself.
 def links_of(graph: Graph) -> sp.csr_array:
     """The adjacency matrix made symmetric, without self-loops."""
     links = symmetrise(graph.adjacency) if graph.directed else graph.adjacency.copy()

@@ -113,6 +113,8 @@ def _parse_known(content: bytes, where: str, tables: PlanetoidTables) -> tuple[I
     return nodes, np.array([classes[node] for node in nodes.tolist()], dtype=np.int64)
 
 
+# Paper: 500 nodes after the training ones are for validation; here: where the labels of those are
+# not at hand, other known nodes join them, because only 128 can be recovered without `ally`.
 def _choose_validation(known: IntArray, official: IntArray) -> IntArray:
     first = np.intersect1d(known, official)
     others = np.setdiff1d(known, official)

@@ -187,6 +187,8 @@ def _read_graph(files: PlanetoidFiles) -> sp.csr_array:
         raise ValueError(f"{label}: nodes must be whole numbers") from None
     if not np.array_equal(np.sort(nodes), np.arange(n_nodes)):
         raise ValueError(f"{label}: must list each of the nodes 0..{n_nodes - 1} once")
+    # Paper: a binary, symmetric adjacency matrix; here: self-loops of the files stay, so that the
+    # diagonal has 2 there once I is added, because the authors' code does the same.
     try:
         return adjacency_from_edges(np.repeat(nodes, lengths), target, n_nodes=n_nodes)
     except ValueError as error:

@@ -1,0 +1,28 @@
+"""Settings of the GCN on a data set: the paper's recipe, and the variants shown beside it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from graphconv.paper.section import Request
+
+Recipe = Literal["paper", "nell"]
+
+
+def gcn_settings(request: Request, dataset: str, recipe: Recipe = "paper") -> dict[str, Any]:
+    """All settings as plain values.
+
+    Parameters
+    ----------
+    request : Request
+    dataset : str
+    recipe : {"paper", "nell"}
+        The paper's, with the stopping rule of the authors' code, or the preset that does better on
+        NELL.
+    """
+    if recipe == "nell":
+        return request.settings("paper-nell")
+    changes: dict[str, Any] = {}
+    if dataset == "nell":  # section 6.1
+        changes = {"hidden": (64,), "dropout": 0.1, "weight_decay": 1e-5}
+    return request.settings("paper", **changes)
