@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from graphconv.io.files import replacing_file
+from graphconv.io.wording import duration
 from graphconv.paper.page import machine_text
-from graphconv.paper.progress import in_words
 from graphconv.storage.memory import in_units
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -23,7 +23,7 @@ def page(results: dict[str, Any]) -> str:
     """The whole page."""
     path = results["path"]
     steps = [
-        [name, in_words(step["seconds"]), in_units(step["peak_bytes"])]
+        [name, duration(step["seconds"]), in_units(step["peak_bytes"])]
         for name, step in path["steps"].items()
     ]
     estimates = [
@@ -140,7 +140,7 @@ def _cost_model(results: dict[str, Any]) -> list[str]:
         [
             f"{row['n_edges']:.0e}",
             f"{row['processes']:,}",
-            in_words(row["seconds"]),
+            duration(row["seconds"]),
             in_units(row["memory"]),
             in_units(row["sent"]),
         ]
