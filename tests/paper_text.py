@@ -71,7 +71,17 @@ NELL_SPLIT = {"n_per_class": 1, "n_validation": 500, "n_test": 969}
 # Sections 5.1, 5.2 and 6.3: figure 2. N nodes have 2 N edges.
 TIMING = {"n_hidden": 32, "n_epochs": 100, "fewest_edges": 1_000, "most_edges": 10_000_000}
 # Appendix A.
-KARATE = {"hidden": (4, 4), "iterations": (25, 50, 75, 100, 200, 300), "learning_rate": 0.01}
+KARATE = {
+    "hidden": (4, 4),
+    "activation": "tanh",
+    "learning_rate": 0.01,
+    "dropout": 0.0,
+    "weight_decay": 0.0,
+    "bias": False,
+    "propagation": "renormalised",
+    "early_stopping": "none",
+}
+KARATE_ITERATIONS = (25, 50, 75, 100, 200, 300)
 # Appendix B: dropout on the first and the last layer.
 DEPTH = {"max_epochs": 400, "early_stopping": "none", "n_folds": 5, "most_layers": 10}
 
