@@ -58,7 +58,7 @@ def test_networkx_by_hand():
     assert loaded.graph.features.tolist() == [[3], [4], [5]]
     assert loaded.graph.class_names == ("x", "y")
     assert loaded.graph.labels.tolist() == [0, -1, 1]
-    assert loaded.notes == ()
+    assert loaded.notes == ("graph: node attributes not used: 'unused'",)
     directed = from_networkx(graph, label="club", directed=True, weight=None).graph
     assert dense(directed) == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
     assert directed.features is None

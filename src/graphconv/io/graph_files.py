@@ -25,6 +25,7 @@ from graphconv.io.delimited import open_text
 from graphconv.io.files import replacing_file
 from graphconv.io.matrix_market import read_matrix_market
 from graphconv.io.readers import build_networkx
+from graphconv.io.table_columns import unused
 from graphconv.io.table_files import existing_file
 from graphconv.io.table_graph import LoadedGraph, TableOptions
 from graphconv.io.wording import count, made_undirected, naming
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     import networkx as nx
 
 _FORMAT = 1
+# What Gephi exports of a drawing as attributes of nodes.
+_DRAWN = frozenset(("x", "y", "z", "r", "g", "b", "alpha", "size"))
 _INDEX_FIELDS = ("train_index", "validation_index", "test_index")
 
 
@@ -256,7 +259,7 @@ def _read_graphml(path: Path, options: TableOptions) -> LoadedGraph:
     with open_binary(path) as handle, _one_error(path, "a GraphML file"):
         _refuse_doctype(handle)
         graph = nx.read_graphml(handle)
-    return build_networkx(graph, options, weight=_weight_attribute(options), name=path.name)
+    return _graph_of_attributes(path, graph, options)
 
 
 def _read_gexf(path: Path, options: TableOptions) -> LoadedGraph:
@@ -265,18 +268,27 @@ def _read_gexf(path: Path, options: TableOptions) -> LoadedGraph:
     with open_binary(path) as handle, _one_error(path, "a GEXF file"):
         _refuse_doctype(handle)
         graph = nx.read_gexf(handle)
-    notes = []
     for _, data in graph.nodes(data=True):
         # Where and how to draw the node.
         data.pop("viz", None)
-    declared = (*options.categorical, *options.text, *options.ignore)
-    if "label" not in declared and _labels_are_names(graph):
-        for _, data in graph.nodes(data=True):
-            data.pop("label", None)
-        if options.label == "label":
-            notes.append(
-                f"{path.name}: every node has another label: taken as names, not as classes"
-            )
+    return _graph_of_attributes(path, graph, options)
+
+
+def _graph_of_attributes(path: Path, graph: nx.Graph[Any], options: TableOptions) -> LoadedGraph:
+    """A graph without the attributes that tell how to draw or to call a node."""
+    declared = {name for name, _ in options.declarations}
+    attributes = dict.fromkeys(key for _, data in graph.nodes(data=True) for key in data)
+    drawn = [key for key in attributes if key in _DRAWN and key not in declared]
+    notes = []
+    if not {"x", "y", "r", "g", "b"}.issubset(drawn):
+        drawn = []  # a column that happens to be called so
+    notes += unused(path.name, "places, sizes and colours", drawn)
+    has_names = "label" not in declared and _labels_are_names(graph)
+    if has_names and options.label == "label":
+        notes.append(f"{path.name}: every node has another label: taken as names, not as classes")
+    for _, data in graph.nodes(data=True):
+        for key in (*drawn, *(["label"] if has_names else [])):
+            data.pop(key, None)
     loaded = build_networkx(graph, options, weight=_weight_attribute(options), name=path.name)
     return replace(loaded, notes=(*notes, *loaded.notes))
 
@@ -286,9 +298,9 @@ def _weight_attribute(options: TableOptions) -> str | None:
 
 
 def _labels_are_names(graph: nx.Graph[Any]) -> bool:
-    """Whether GEXF's label is what it is meant to be, the name to show for a node."""
+    """Whether the label is what programs that draw graphs mean by it, the name of a node."""
     labels = [data.get("label") for _, data in graph.nodes(data=True)]
-    return len(labels) > 1 and len(set(labels)) == len(labels)
+    return len(labels) > 1 and None not in labels and len(set(labels)) == len(labels)
 
 
 def _refuse_doctype(handle: IO[bytes]) -> None:

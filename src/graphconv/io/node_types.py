@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from graphconv.graph import Features, IntArray
 from graphconv.io.column_names import settled_names
-from graphconv.io.table_columns import TableOptions, column_of
+from graphconv.io.table_columns import TableOptions, column_of, unused_edge_columns
 from graphconv.io.table_encoding import TableEncoding
 from graphconv.io.table_files import Table
 from graphconv.io.table_graph import (
@@ -80,6 +80,7 @@ def build_typed_graph(
         raise ValueError("nodes of several types can't have relations, got a column of them")
     notes = [*edges.notes, *(note for table in tables.values() for note in table.notes)]
     options = settled_names(edges, None, options, notes)
+    notes += unused_edge_columns(edges, options)
     own = {
         name: settled_names(edges, table, _own_options(table, options), notes)
         for name, table in tables.items()

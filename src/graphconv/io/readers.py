@@ -18,6 +18,7 @@ from graphconv.io.joined_tables import join_tables, matching_files
 from graphconv.io.node_types import build_typed_graph
 from graphconv.io.number_columns import MissingValue
 from graphconv.io.pyg import from_pyg
+from graphconv.io.table_columns import unused
 from graphconv.io.table_encoding import TableEncoding
 from graphconv.io.table_files import Table, read_table, table_of_frame
 from graphconv.io.table_graph import LoadedGraph, TableOptions, build_graph
@@ -323,8 +324,11 @@ def from_networkx(
     if settings.encoding is not None:
         wanted.update(settings.encoding.columns)
     attributes = {key for _, data in graph.nodes(data=True) for key in data}
-    settings = replace(settings, ignore=sorted(attributes - wanted, key=str))
-    return build_networkx(graph, settings, weight=weight, name="graph", vectors=names)
+    left_out = sorted(attributes - wanted, key=str)
+    settings = replace(settings, ignore=left_out)
+    loaded = build_networkx(graph, settings, weight=weight, name="graph", vectors=names)
+    notes = unused("graph", "node attributes", left_out)
+    return replace(loaded, notes=(*notes, *loaded.notes))
 
 
 def build_networkx(
@@ -361,11 +365,15 @@ def build_networkx(
     elif edges and weight not in (None, "weight"):
         raise ValueError(f"{name} has no edge with the attribute {weight!r}")
 
+    used = {weight, "id"}  # readers of files number edges
+    others = dict.fromkeys(key for _, _, data in edges for key in data if key not in used)
+    notes = tuple(unused(name, "edge attributes", others))
+
     def edge_at(row: int) -> str:
         return f"{name}, edge {shown(edges[row][0])} to {shown(edges[row][1])}"
 
     return build_graph(
-        Table(pd.DataFrame(ends), name, edge_at),
+        Table(pd.DataFrame(ends), name, edge_at, notes=notes),
         Table(pd.DataFrame(columns), name, lambda row: f"{name}, node {shown(ids[row])}"),
         replace(options, id=_ID, source="source", target="target", weight=None, relation=""),
         is_undirected=is_undirected,

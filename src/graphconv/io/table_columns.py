@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -168,3 +168,26 @@ def optional_column(
     if name is None:
         return table.frame[default] if default in table.frame.columns else None
     return column_of(table, name, parameter or default) if name else None
+
+
+def unused(place: str, what: str, names: Iterable[object]) -> list[str]:
+    """One note that names what a file or a graph has and nothing is made of; none if all is used.
+
+    Examples
+    --------
+    >>> from graphconv.io.table_columns import unused
+    >>> unused("edges.csv", "columns", ["date", "amount"])
+    ["edges.csv: columns not used: 'date', 'amount'"]
+    """
+    listed = [shown(str(name)) for name in names]
+    if not listed:
+        return []
+    more = f" and {len(listed) - 8} more" if len(listed) > 8 else ""
+    return [f"{place}: {what} not used: {', '.join(listed[:8])}{more}"]
+
+
+def unused_edge_columns(edges: Table, options: TableOptions) -> list[str]:
+    """A note on the columns of an edge table that have no use."""
+    used = {options.source, options.target, options.weight or "weight"}
+    used.add(options.relation or "relation")
+    return unused(edges.name, "columns", [c for c in edges.frame.columns if str(c) not in used])

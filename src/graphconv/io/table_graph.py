@@ -22,7 +22,12 @@ from graphconv.io.graph_merge import merge_graphs
 from graphconv.io.label_bins import bin_codes, bin_edges, bin_names
 from graphconv.io.number_columns import finite_numbers, n_empty_cells
 from graphconv.io.roles import ColumnRole, lines_about, settle_roles
-from graphconv.io.table_columns import TableOptions, column_of, optional_column
+from graphconv.io.table_columns import (
+    TableOptions,
+    column_of,
+    optional_column,
+    unused_edge_columns,
+)
 from graphconv.io.table_encoding import TableEncoding
 from graphconv.io.table_files import Table
 from graphconv.io.table_ids import node_positions
@@ -84,6 +89,7 @@ def build_graph(
     """
     notes = [*edges.notes, *(nodes.notes if nodes else ())]
     options = settled_names(edges, nodes, options, notes)
+    notes += unused_edge_columns(edges, options)
     ids, source, target = node_positions(edges, nodes, options, notes)
     weight = edge_weights(edges, options)
     columns: list[str] = []
