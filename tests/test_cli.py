@@ -3,8 +3,6 @@
 import csv
 import json
 import os
-import sys
-from types import SimpleNamespace
 
 import networkx as nx
 import numpy as np
@@ -15,7 +13,6 @@ import scipy.sparse as sp
 from tests.command_line import COLUMNS, FILES, TABLES, names, start, write_papers
 
 from graphconv import read_tables
-from graphconv.estimators import baselines
 from graphconv.io.graph_files import write_npz
 
 BRIEF = ("--max-epochs", 10)
@@ -43,9 +40,9 @@ def test_own_tables(run, papers):
     assert head.split() == ["nodes"]
     assert set(rule) == {" ", "-"}
     assert [line.split()[0] for line in table] == [
-        "train",
-        "validation",
         "test",
+        "validation",
+        "train",
         "test",
         "before",
         "epochs",
@@ -341,7 +338,9 @@ def test_demo_is_compared_with_the_paper(run, tmp_path):
     assert done.out.splitlines()[1].split() == ["graphconv", "paper", "nodes"]
     (test,) = (line.split() for line in done.out.splitlines() if "test accuracy" in line)
     assert float(test[2]) > 80
-    assert test[4:] == ["81.5", "%", "1,000"]
+    low, high = float(test[4].strip("(")), float(test[6].strip(")"))
+    assert low < float(test[2]) < high
+    assert test[7:] == ["81.5", "%", "1,000"]
     assert done.err[-1].startswith("next: graphconv train --edges")
 
 
@@ -374,44 +373,6 @@ def test_from_another_folder(run, papers, tmp_path, monkeypatch):
     done = run("train", *tables, *COLUMNS, *BRIEF, "--json", "-q")
     assert done.json["output"] == os.path.join("runs", "papers")
     assert names(tmp_path / "elsewhere" / "runs" / "papers") == FILES
-
-
-class Guess:
-    """A baseline in five lines, to see how any of them is called."""
-
-    def __init__(self, random_state=None, sharpness=1.0):
-        self.random_state, self.sharpness = random_state, sharpness
-
-    def get_params(self):
-        return {"random_state": None, "sharpness": 1.0}
-
-    def fit(self, graph):
-        self.classes_, self.graph_ = graph.class_names, graph
-        return self
-
-    def predict_proba(self):
-        rng = np.random.default_rng(self.random_state)
-        return rng.dirichlet(np.ones(len(self.classes_)), self.graph_.n_nodes)
-
-
-def test_baselines_write_their_results(run, papers, tmp_path, monkeypatch):
-    monkeypatch.setitem(baselines.BASELINES, "guess", f"{__name__}:Guess")
-    monkeypatch.setitem(sys.modules, __name__, SimpleNamespace(Guess=Guess))
-    done = run("train", *TABLES, *COLUMNS, "--model", "guess", "--runs", 2)
-    assert done.out.splitlines()[0] == "guess on papers, 2 runs"
-    assert done.err[-1] == (
-        "predictions.csv and results.json (a baseline has no model to save) written to runs/papers"
-    )
-    folder = tmp_path / "runs" / "papers"
-    assert names(folder) == ["predictions.csv", "results.json"]
-    assert json.loads((folder / "results.json").read_text())["seeds"] == [0, 1]
-    assert len(rows(folder / "predictions.csv")) == 150
-    # A model may take the place of a baseline's results, and the other way round.
-    run("train", *TABLES, *COLUMNS, *BRIEF, "-q")
-    assert names(folder) == FILES
-    run("train", *TABLES, *COLUMNS, "--model", "guess", "-q")
-    done = run("predict", "runs/papers", expect=2)
-    assert "holds the results of a baseline" in done.err[0]
 
 
 def test_a_real_baseline(run):

@@ -201,7 +201,8 @@ def test_command_line(run):
     done = run(*command)
     lines = done.out.splitlines()
     assert lines[0].startswith("papers: 3 random splits of ")
-    assert lines[-1].startswith("Use ")
+    assert lines[-2].startswith("Use ")
+    assert lines[-1].startswith("graphconv train ")
     folder = Path("runs/compare-papers")
     assert sorted(path.name for path in folder.iterdir()) == [
         "compare.json",

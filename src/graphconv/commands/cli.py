@@ -65,6 +65,7 @@ def train(
     preset: opt.Preset = None,
     settings: SettingsOptions,
     calibrate: opt.Calibrate = True,
+    coverage: opt.Coverage = None,
     auto: opt.Auto = True,
     seed: opt.Seed = 0,
     runs: opt.Runs = 1,
@@ -80,7 +81,9 @@ def train(
     from graphconv.commands.train import run_training
     from graphconv.commands.training_job import ModelRequest
 
-    wanted = ModelRequest(model, preset, settings.chosen(), seed, runs, kernels, calibrate, auto)
+    wanted = ModelRequest(
+        model, preset, settings.chosen(), seed, runs, kernels, calibrate, auto, coverage
+    )
     request = given.request(tables, split, labels)
     run_training(request, wanted, output, screen, resume, checkpoint_seconds, report, timeout)
 
@@ -159,6 +162,25 @@ def suggest(
     from graphconv.commands.labelling import run_suggestion
 
     run_suggestion(folder, given.request(), n, screen, output)
+
+
+@app.command(cls=opt.GroupedCommand, short_help="List given labels that look wrong.")
+@takes_groups()
+def doubt(
+    *,
+    folder: opt.ModelFolder,
+    n: opt.HowManyDoubtful = 20,
+    output: opt.TableFile = None,
+    screen: ScreenOptions,
+) -> None:
+    """List the given labels that look wrong, the most suspicious first.
+
+    Every label is judged by a model that has not seen it: five are trained, each without a fifth
+    of the labels, unless the training kept them already.
+    """
+    from graphconv.commands.held_out import run_doubt
+
+    run_doubt(folder, n, screen, output)
 
 
 @app.command(

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from graphconv.commands.console import Screen, TrainingStoppedError
 from graphconv.commands.data_source import DataRequest, check_options_are_used, load_data
 from graphconv.commands.summary import about_isolated
-from graphconv.estimators.compare import choose_methods, compare
+from graphconv.estimators.compare import METHODS, choose_methods, compare
 from graphconv.estimators.verdict import Comparison
 from graphconv.io.files import check_writable, json_text, replacing_file
+from graphconv.io.table_graph import TableOptions
 from graphconv.io.wording import as_file_name, count
+from graphconv.models.settings import PAPER_ACCURACY
 
 
 def run_comparison(
@@ -48,11 +51,56 @@ def run_comparison(
             log_path=log_path,
             progress=progress,
         )
-        results: dict[str, Any] = {**found.to_json(), "output": str(folder)}
+        command = train_command(data, found.recommended.method)
+        results: dict[str, Any] = {**found.to_json(), "command": command, "output": str(folder)}
         _write(found, results, folder)
     _tell(found, screen)
     screen.note(f"compare.png, compare.svg, compare.json and runs.jsonl written to {folder}")
+    screen.say(command)
     screen.result(results)
+
+
+def train_command(data: DataRequest, method: str) -> str:
+    """The command that trains a method on the data that was compared on.
+
+    Examples
+    --------
+    >>> from graphconv.commands.data_source import DataRequest
+    >>> from graphconv.commands.compare import train_command
+    >>> data = DataRequest(edges=("my edges.csv",), table_options={"text": ("title",)})
+    >>> train_command(data, "sgc")
+    "graphconv train --edges 'my edges.csv' --text title --model sgc"
+    >>> train_command(DataRequest("cora"), "gcn-first-order")
+    'graphconv train cora --preset robust --propagation first-order'
+    """
+    words = ["graphconv", "train", *([] if data.name is None else [data.name])]
+    for name in ("edges", "nodes", "data_dir", "labels"):
+        value = getattr(data, name)
+        for one in value if isinstance(value, tuple) else (value,):
+            words += [] if one is None else [_option(name), str(one)]
+    usual = {field.name: field.default for field in fields(TableOptions)}
+    for name, value in data.table_options.items():
+        if value == usual.get(name) or value in (None, ()):
+            continue
+        option = "--split-column" if name == "split" else _option(name)
+        if isinstance(value, bool):
+            words.append(option)
+        else:
+            for one in value if isinstance(value, tuple) else (value,):
+                words += [option, str(one)]
+    how = METHODS[method]
+    if not how.preset:
+        words += ["--model", method]
+    else:
+        # A data set of the paper is trained by the paper's recipe unless another is named.
+        is_usual = how.preset == "robust" and data.name not in PAPER_ACCURACY
+        words += [] if is_usual else ["--preset", how.preset]
+        words += ["--propagation", how.rule] if how.rule else []
+    return shlex.join(words)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphconv.commands.console import Screen
 from graphconv.commands.data_source import DataRequest, align_to, load_data
+from graphconv.commands.held_out import saved_rule
 from graphconv.commands.summary import about_isolated
 from graphconv.graph import Graph
 from graphconv.io.files import check_writable
@@ -27,6 +28,7 @@ from graphconv.training.scores import mean_over_runs
 PICTURE_SUFFIXES = (".png", ".svg")
 
 if TYPE_CHECKING:
+    from graphconv.estimators.fitted_method import SavedMethod
     from graphconv.training.checkpoint import SavedModel
 
 
@@ -34,13 +36,16 @@ def run_prediction(folder: Path, data: DataRequest, output: Path, screen: Screen
     """Label the nodes of the training data, or of new data, and write the table."""
     _check_table(output)
     saved, graph, notes = load_with_data(folder, data, screen)
+    from graphconv.training.fitted import FittedGCN
+
     fitted = saved.fitted
     known = fitted.graph
-    n_rows = graph.n_nodes * fitted.n_passes
+    n_passes = fitted.n_passes if isinstance(fitted, FittedGCN) else 1
     with screen.showing() as progress:
-        advance = counter(progress, "predicting", n_rows)
+        advance = counter(progress, "predicting", graph.n_nodes * n_passes)
         each = fitted.probabilities(graph, scratch=output.resolve().parent, advance=advance)
     shares = fitted.calibrate(mean_over_runs(each))
+    rule = saved_rule(saved.metrics)
     predictions = Predictions(
         graph,
         shares,
@@ -48,6 +53,7 @@ def run_prediction(folder: Path, data: DataRequest, output: Path, screen: Screen
         known.is_multilabel,
         trained_on=known,
         separator=saved.table_options.get("label_separator") or ";",
+        sets=None if rule is None else rule.apply(graph, shares),
     )
     for note in notes:
         screen.remark(note)
@@ -115,9 +121,13 @@ def run_explanation(
             raise ValueError(f"--output must end in .png or .svg, got {output}")
         check_writable(output)
     saved, graph, notes = load_with_data(folder, data, screen)
+    from graphconv.estimators.fitted_method import SavedMethod
     from graphconv.results.explain import explain
 
-    why = explain(saved.fitted, node, graph, label)
+    if isinstance(saved, SavedMethod):
+        why = saved.fitted.explain(node, graph, label)
+    else:
+        why = explain(saved.fitted, node, graph, label)
     for note in (*notes, *why.notes):
         screen.remark(note)
     if output is not None:
@@ -146,7 +156,8 @@ def run_suggestion(
     saved, graph, notes = load_with_data(folder, data, screen)
     from graphconv.results.suggest import MOST_NODES, suggest
 
-    chosen = suggest(saved.fitted, n, graph)
+    rule = saved_rule(saved.metrics)
+    chosen = suggest(saved.fitted, n, graph, rule=rule)
     for note in notes:
         screen.remark(note)
     if graph.n_nodes > MOST_NODES:
@@ -159,6 +170,7 @@ def run_suggestion(
         "id": [one.node for one in chosen],
         "label_now": [one.label for one in chosen],
         "confidence": [one.confidence for one in chosen],
+        **({} if rule is None else {"set_size": [one.set_size for one in chosen]}),
         "gain": [one.gain for one in chosen],
     }
     if output is not None:
@@ -170,11 +182,13 @@ def run_suggestion(
             str(one["id"]),
             str(one["label_now"]),
             f"{one['confidence']:.3f}",
+            *([] if rule is None else [str(one["set_size"])]),
             f"{100 * one['gain']:.2f}",
         ]
         for one in listed
     ]
-    heads = ["", "id", "label now", "confidence", "gain (%)"]
+    sizes = [] if rule is None else ["classes in set"]
+    heads = ["", "id", "label now", "confidence", *sizes, "gain (%)"]
     screen.table("Nodes to label next, the most instructive first", heads, rows)
     screen.note("gain: share of the model's uncertainty that the label would newly speak to")
     if output is not None:
@@ -189,11 +203,11 @@ def _check_table(output: Path) -> None:
 
 def load_with_data(
     folder: Path, data: DataRequest, screen: Screen
-) -> tuple[SavedModel, Graph, tuple[str, ...]]:
+) -> tuple[SavedModel | SavedMethod, Graph, tuple[str, ...]]:
     """A model, the graph to apply it to, and remarks on how that was read."""
-    from graphconv.training.checkpoint import load_model
+    from graphconv.estimators.fitted_method import load_saved
 
-    saved = load_model(folder, Path(data.name) if data.name else None)
+    saved = load_saved(folder, Path(data.name) if data.name else None)
     known = saved.fitted.graph
     if data.name is None and data.edges is None and data.nodes is None:
         return saved, known, ()

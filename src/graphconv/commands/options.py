@@ -257,6 +257,14 @@ Calibrate = Annotated[
         "Scale probabilities by the validation nodes, so that 80 % sure means 80 % right.",
     ),
 ]
+Coverage = Annotated[
+    float | None,
+    _training(
+        "--coverage",
+        "SHARE",
+        "Give every node a set of classes; in so many cases, such as 0.9, it holds the right one.",
+    ),
+]
 Auto = Annotated[
     bool,
     _training(
@@ -310,6 +318,7 @@ ClassName = Annotated[
 ]
 Listed = Annotated[int, _output("-n", "N", "How many of each kind to list.")]
 Picture = Annotated[Path | None, _output("--output -o", "FILE", "Draw it: a PNG or SVG file.")]
+HowManyDoubtful = Annotated[int, _output("-n", "N", "How many labels to list.")]
 HowMany = Annotated[int, _output("-n", "N", "How many nodes to suggest.")]
 TableFile = Annotated[
     Path | None, _output("--output -o", "FILE", "Write them to a CSV, TSV or Parquet file as well.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,25 @@ from graphconv.graph import Graph
 from graphconv.graph.names import SPLIT_NAMES
 from graphconv.io.wording import count
 from graphconv.training.calibration import Calibration, expected_calibration_error
-from graphconv.training.scores import accuracy, micro_f1
+from graphconv.training.scores import accuracy, all_labels_right, macro_f1, micro_f1
 
 FloatMatrix = npt.NDArray[np.floating[Any]]
+# What several labels per node are measured by: a node's labels can be right in part.
+MEASURES_OF_SEVERAL: dict[str, Callable[[npt.NDArray[np.int64], FloatMatrix], float]] = {
+    "micro_f1": micro_f1,
+    "macro_f1": macro_f1,
+    "all_labels_right": all_labels_right,
+    "pair_accuracy": accuracy,
+}
+_IN_WORDS = {
+    "accuracy": "accuracy",
+    "micro_f1": "micro F1",
+    "macro_f1": "macro F1",
+    "all_labels_right": "nodes with all labels right",
+    "pair_accuracy": "(node, class) pairs right",
+}
+# Figures that flatter: what decided, or taught.
+_USED = {"validation": ", used in training", "train": ", learned from"}
 
 
 def describe(graph: Graph) -> list[str]:
@@ -52,7 +69,7 @@ def about_isolated(graph: Graph) -> str:
 
 
 def measure(graph: Graph, each: FloatMatrix, paper: float | None) -> dict[str, Any]:
-    """Accuracies on the three splits.
+    """Accuracies on the three splits; of several labels per node what each is named for.
 
     Parameters
     ----------
@@ -76,9 +93,7 @@ def measure(graph: Graph, each: FloatMatrix, paper: float | None) -> dict[str, A
         **_sizes(graph),
         "paper_accuracy": None if paper is None else paper / 100,
     }
-    measures = {"accuracy": accuracy}
-    if graph.is_multilabel:
-        measures["micro_f1"] = micro_f1
+    measures = MEASURES_OF_SEVERAL if graph.is_multilabel else {"accuracy": accuracy}
     for name in SPLIT_NAMES:
         index = getattr(graph, f"{name}_index")
         for what, function in measures.items():
@@ -125,17 +140,16 @@ def show_results(results: dict[str, Any], screen: Screen) -> None:
     if results.get("settings", {}).get("self_loop_weight") == "learn":
         screen.note(f"learned self-loop weight: {results['self_loop_weight']:.4f}")
     n_runs = len(results["seeds"])
-    # Of several labels a node each is right or wrong for itself; F1 does not count what is empty.
-    is_multilabel = "train_micro_f1" in results
-    measures = {"accuracy": "accuracy" + " of pairs" * is_multilabel, "micro_f1": "micro F1"}
-    rows = []
-    for name in SPLIT_NAMES:
-        for what, shown in measures.items():
-            if results.get(f"{name}_{what}") is not None:
+    # First what tells how good the labels are; last what was learned from.
+    rows = _estimate_rows(results)
+    for name in ("test", "validation", "train"):
+        for what, shown in _IN_WORDS.items():
+            is_detail = what in ("all_labels_right", "pair_accuracy") and name != "test"
+            if results.get(f"{name}_{what}") is not None and not is_detail:
                 paper = results["paper_accuracy"] if (name, what) == ("test", "accuracy") else None
                 rows.append(
                     [
-                        f"{name} {shown}",
+                        f"{name} {shown}{_USED.get(name, '')}",
                         _percent(results, f"{name}_{what}"),
                         "" if paper is None else f"{100 * paper:.1f} %",
                         f"{results[f'n_{name}']:,}",
@@ -143,6 +157,8 @@ def show_results(results: dict[str, Any], screen: Screen) -> None:
                 )
     if results.get("test_accuracy_ensemble") is not None:
         averaged = f"{100 * results['test_accuracy_ensemble']:.1f} %"
+        if results.get("accuracy") is not None:
+            averaged += _interval(results["accuracy"])
         rows.append(["test accuracy, runs averaged", averaged, "", f"{results['n_test']:,}"])
     rows += _calibration_rows(results)
     if results.get("epochs") is not None:
@@ -153,6 +169,26 @@ def show_results(results: dict[str, Any], screen: Screen) -> None:
         columns, rows = ["", "", "nodes"], [[row[0], row[1], row[3]] for row in rows]
     title = f"{results['model']} on {results['dataset']}, {count(n_runs, 'run')}"
     screen.table(title, columns, rows)
+
+
+def _estimate_rows(results: dict[str, Any]) -> list[list[str]]:
+    """How often labels are right where no single row says so; and sets, where there are any."""
+    rows = []
+    found = results.get("accuracy")
+    if found is not None and found["from"] == "cross-validation":
+        what = "nodes with all labels right" if "train_micro_f1" in results else "accuracy"
+        value = f"{100 * found['share']:.1f} %{_interval(found)}"
+        rows.append([f"{what}, by cross-validation", value, "", f"{found['n_nodes']:,}"])
+    sets = results.get("prediction_sets")
+    if sets is not None:
+        name = f"classes in a set, {100 * sets['coverage']:g} % coverage"
+        value = f"{sets['mean_size']:.2f} (one: {100 * sets['singletons']:.0f} %)"
+        rows.append([name, value, "", f"{results['n_nodes']:,}"])
+    return rows
+
+
+def _interval(found: dict[str, Any]) -> str:
+    return f" ({100 * found['low']:.1f} to {100 * found['high']:.1f})"
 
 
 def _calibration_rows(results: dict[str, Any]) -> list[list[str]]:
@@ -170,7 +206,12 @@ def _calibration_rows(results: dict[str, Any]) -> list[list[str]]:
 def _percent(results: dict[str, Any], key: str) -> str:
     shown = f"{100 * results[key]:.1f} %"
     spread = results.get(f"{key}_std")
-    return shown if spread is None else f"{shown} ± {100 * spread:.1f}"
+    if spread is not None:
+        return f"{shown} ± {100 * spread:.1f}"
+    is_headline = key in ("test_accuracy", "test_all_labels_right")
+    if is_headline and results.get("accuracy") is not None:
+        return f"{shown}{_interval(results['accuracy'])}"
+    return shown
 
 
 def _sizes(graph: Graph) -> dict[str, int]:

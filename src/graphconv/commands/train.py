@@ -14,10 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
 from graphconv.commands.console import Screen, TrainingStoppedError
 from graphconv.commands.data_source import DataRequest, check_options_are_used
+from graphconv.commands.held_out import OUT_OF_FOLD_FILE, HeldOut, check_sets, judge
 from graphconv.commands.summary import measure_calibration
 from graphconv.commands.training_job import (
     Job,
@@ -29,13 +28,16 @@ from graphconv.commands.training_job import (
 )
 from graphconv.estimators.baselines import make_estimator
 from graphconv.graph import Graph
-from graphconv.io.files import REPORT_FILE, json_text, replacing_folder
+from graphconv.io.files import REPORT_FILE
 from graphconv.io.progress import counter
 from graphconv.kernels import native_missing
 from graphconv.models.settings import PAPER_ACCURACY
+from graphconv.results.predictions import Predictions
+from graphconv.training.out_of_fold import OutOfFold
 from graphconv.training.scores import mean_over_runs
 
 if TYPE_CHECKING:
+    from graphconv.estimators.fitted_method import SavedMethod
     from graphconv.training.checkpoint import SavedModel, TrainingFile
     from graphconv.training.fitted import FittedGCN
 
@@ -61,11 +63,11 @@ def run_training(
         raise ValueError(f"--checkpoint-seconds must be at least 0, got {checkpoint_seconds}")
     if resume and wanted.is_baseline:
         raise ValueError(f"--resume is for gcn and mlp, got --model {wanted.model}")
-    if with_report and wanted.is_baseline:
-        raise ValueError(f"--report is for gcn and mlp, got --model {wanted.model}")
     if "WORLD_SIZE" in os.environ and "RANK" in os.environ:
         from graphconv.commands.torchrun import ParallelRequest, train_in_parallel
 
+        if wanted.coverage is not None:
+            raise ValueError("--coverage is for one process, got several")
         if with_report:
             raise ValueError("--report is for one process: graphconv report writes it afterwards")
         train_in_parallel(
@@ -74,6 +76,7 @@ def run_training(
         return
     job = load_job(data, wanted, output, screen, with_report)
     graph = job.graph
+    check_sets(graph, wanted.coverage)
     if graph.folder is not None and with_report:
         raise ValueError("--report needs a graph in memory, got a folder")
     if wanted.is_baseline:
@@ -85,22 +88,50 @@ def run_training(
 
 
 def _train_baseline(job: Job) -> None:
-    """Fit a baseline for every seed; it has no model to save, only results."""
+    """Fit a baseline for every seed."""
+    from graphconv.estimators.baselines.settings import chosen_settings
+    from graphconv.estimators.fitted_method import SavedMethod, fit_method, save_method
+
     wanted, graph = job.wanted, job.graph
-    known = graph.name if graph.name in PAPER_ACCURACY else None
-    estimators = [
-        make_estimator(wanted.model, dataset=known, random_state=seed, **wanted.settings)
-        for seed in wanted.seeds
-    ]
+    known = chosen_settings(wanted.model, graph.name) if graph.name in PAPER_ACCURACY else {}
+    params = {**known, **wanted.settings}
+    make_estimator(wanted.model, **params)  # refuses parameters that it does not have
     job.introduce()
     started = time.perf_counter()
-    each = [estimator.fit(graph).predict_proba() for estimator in estimators]
-    shares = np.stack(each, axis=1)  # (n_nodes, n_runs, n_classes)
-    results = job.results(graph, shares, started)
-    with replacing_folder(job.folder) as new:
-        job.predictions(graph, shares.mean(axis=1)).write(new / "predictions.csv")
-        (new / "results.json").write_text(json_text(results, indent=1), encoding="utf-8")
-    job.tell(results, "predictions.csv and results.json (a baseline has no model to save)")
+    fitted = fit_method(graph, wanted.model, params, tuple(wanted.seeds))
+    seconds = time.perf_counter() - started
+    calibrated = fitted.ensemble_probabilities()
+    fit_predict = fitted.fit_predict()
+    held_out = judge(graph, calibrated, fit_predict, wanted.coverage, seconds, job.screen)
+    test = graph.test_index
+    results = {
+        **job.results(graph, fitted.each, started),
+        "settings": params,
+        "calibration": asdict(fitted.calibration),
+        **measure_calibration(graph, fitted.each[test].mean(axis=1), calibrated[test]),
+        **held_out.figures,
+    }
+    saved = SavedMethod(fitted, job.loaded.encoding, job.data.table_options, results)
+    predictions = job.predictions(graph, calibrated, held_out.sets)
+    table = _predictions_name(graph)
+    save_method(saved, job.folder, lambda new: _write_more(new, predictions, table, held_out))
+    job.tell(results, _write_report(job, saved, table, held_out.out_of_fold))
+    _tell_next(job, labels_new_nodes=fitted.labels_other_graphs)
+
+
+def _write_more(folder: Path, predictions: Predictions, table: str, held_out: HeldOut) -> None:
+    predictions.write(folder / table)
+    held_out.write(folder)
+
+
+def _tell_next(job: Job, labels_new_nodes: bool) -> None:
+    if job.data.edges is None or job.graph.features is None:
+        return
+    if labels_new_nodes:
+        options = "--edges FILE --nodes FILE"
+        job.screen.note(f"next: graphconv predict {job.folder} {options}   (to label new nodes)")
+    else:
+        job.screen.note(f"{job.wanted.model} labels no new nodes: train it again with them")
 
 
 def _train_gcn(job: Job, resume: bool, checkpoint_seconds: float) -> None:
@@ -136,11 +167,16 @@ def finish(
     more_results: dict[str, Any] | None = None,
 ) -> None:
     """Write the model folder with all nodes' labels, and tell how good they are."""
+    from graphconv.estimators.held_out import same_training
     from graphconv.training.checkpoint import SavedModel, save_model
 
+    seconds = time.perf_counter() - started
     averaged = mean_over_runs(each)
     before = averaged[fitted.graph.test_index]
     calibrated = fitted.calibrate(averaged)
+    held_out = judge(
+        fitted.graph, calibrated, same_training(fitted), job.wanted.coverage, seconds, job.screen
+    )
     # The fitted graph has the validation nodes that were set aside, if the data had none.
     results = {
         **job.results(fitted.graph, each, started),
@@ -150,18 +186,17 @@ def finish(
         "self_loop_weight": fitted.self_loop_weight,
         "calibration": asdict(fitted.calibration),
         **measure_calibration(fitted.graph, before, calibrated[fitted.graph.test_index]),
+        **held_out.figures,
         **(more_results or {}),
     }
     saved = SavedModel(fitted, job.loaded.encoding, job.data.table_options, results, file.identity)
-    predictions = job.predictions(fitted.graph, calibrated)
+    predictions = job.predictions(fitted.graph, calibrated, held_out.sets)
     # Saved before anything is printed: a closed pipe must not cost the training.
     table = _predictions_name(fitted.graph)
-    save_model(saved, job.folder, lambda new: predictions.write(new / table))
+    save_model(saved, job.folder, lambda new: _write_more(new, predictions, table, held_out))
     file.remove()
-    job.tell(results, _write_report(job, saved, table))
-    if job.data.edges is not None and fitted.graph.features is not None:
-        options = "--edges FILE --nodes FILE"
-        job.screen.note(f"next: graphconv predict {job.folder} {options}   (to label new nodes)")
+    job.tell(results, _write_report(job, saved, table, held_out.out_of_fold))
+    _tell_next(job, labels_new_nodes=True)
 
 
 def _fit(job: Job, file: TrainingFile, state: dict[str, Any] | None) -> FittedGCN:
@@ -200,13 +235,15 @@ def _predictions_name(graph: Graph) -> str:
     return "predictions.csv" if graph.folder is None else "predictions.parquet"
 
 
-def _write_report(job: Job, saved: SavedModel, table: str) -> str:
+def _write_report(
+    job: Job, saved: SavedModel | SavedMethod, table: str, out_of_fold: OutOfFold | None
+) -> str:
     """Write the report, if it is wanted; what there is in the folder then, in words."""
     if not job.with_report:
         return f"model and {table}"
     from graphconv.commands.report import write_report_file
 
-    write_report_file(saved, job.folder / REPORT_FILE, job.screen)
+    write_report_file(saved, job.folder / REPORT_FILE, job.screen, out_of_fold)
     return f"model, {table} and {REPORT_FILE}"
 
 
@@ -222,7 +259,9 @@ def tell_if_finished(job: Job, file: TrainingFile) -> bool:
     job.screen.remark("this training had finished; there is nothing left to do")
     table = _predictions_name(job.graph)
     if job.with_report:
-        _write_report(job, load_model(job.folder), table)
+        path = job.folder / OUT_OF_FOLD_FILE
+        kept = OutOfFold.read(path, job.graph) if path.exists() else None
+        _write_report(job, load_model(job.folder), table, kept)
     job.tell(description["metrics"], f"model and {table} were")
     return True
 

@@ -40,6 +40,7 @@ class ModelRequest:
     kernels: str = "auto"
     calibrate: bool = True
     auto: bool = True
+    coverage: float | None = None
 
     def check(self) -> None:
         """Refuse what no data could make right."""
@@ -121,10 +122,10 @@ class Job:
             "output": str(self.folder),
         }
 
-    def predictions(self, graph: Graph, shares: Any) -> Predictions:
+    def predictions(self, graph: Graph, shares: Any, sets: Any = None) -> Predictions:
         separator = self.data.table_options.get("label_separator") or ";"
         return Predictions(
-            graph, shares, graph.class_names, graph.is_multilabel, separator=separator
+            graph, shares, graph.class_names, graph.is_multilabel, separator=separator, sets=sets
         )
 
     def tell(self, results: dict[str, Any], what: str) -> None:

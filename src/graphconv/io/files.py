@@ -27,7 +27,8 @@ RESULT_FILES = (
     "splits.npz",
     "predictions.csv",
     "predictions.parquet",
-    "results.json",
+    "results.json",  # of a baseline, before these were saved as models
+    "out_of_fold.npz",
     REPORT_FILE,
 )
 

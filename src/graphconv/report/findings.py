@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import Graph
+from graphconv.results.doubt import judged_labels, rank_by_doubt
 from graphconv.results.predictions import Predictions, confusion_table
 from graphconv.training.calibration import Calibration, Reliability, decisions, reliability
-from graphconv.training.scores import Interval, wilson_interval
+from graphconv.training.out_of_fold import OutOfFold
+from graphconv.training.scores import Interval, accuracy_interval, wilson_interval
 
 Array = npt.NDArray[Any]
 # What a user might demand of a label before relying on it.
@@ -57,6 +59,16 @@ class ThresholdRow(NamedTuple):
     n_held_out: int
 
 
+class ContradictedLabel(NamedTuple):
+    """A given label beside the class that a model which has not seen it finds likelier."""
+
+    node: int
+    given: str
+    likelier: str
+    given_share: float
+    likelier_share: float
+
+
 class MixUp(NamedTuple):
     """A mistake by its kind."""
 
@@ -76,11 +88,18 @@ class Findings:
         With calibrated probabilities.
     uncalibrated : array of shape (n_nodes, n_classes)
     calibration : Calibration
+    out_of_fold : OutOfFold, optional
+        What models say of labels they have not seen: tells how often labels are right where there
+        are no test nodes, and which given labels look wrong.
+    coverage : float, optional
+        What the predictions' sets were made for, where they have any.
     """
 
     predictions: Predictions
     uncalibrated: Array
     calibration: Calibration
+    out_of_fold: OutOfFold | None = None
+    coverage: float | None = None
 
     @property
     def graph(self) -> Graph:
@@ -117,10 +136,25 @@ class Findings:
     @property
     def accuracy(self) -> Interval | None:
         """Of the held-out nodes; of several labels a node, of (node, class) pairs."""
+        if self.is_cross_validated:
+            assert self.out_of_fold is not None
+            return accuracy_interval(self.out_of_fold.labels, self.out_of_fold.probabilities)
         if not len(self.held_out):
             return None
         _, right = self._decisions(self.held_out)
         return wilson_interval(int(right.sum()), len(right))
+
+    @property
+    def is_cross_validated(self) -> bool:
+        """Whether models of folds tell how often labels are right: where no test node does."""
+        folds = self.out_of_fold
+        return folds is not None and self.judged_by != "test" and not self.graph.is_multilabel
+
+    @property
+    def set_sizes(self) -> Array | None:
+        """How many classes each node may have, where there are prediction sets."""
+        sets = self.predictions.sets
+        return None if sets is None else np.asarray(sets[: self.graph.n_entities].sum(axis=1))
 
     @property
     def commonest(self) -> tuple[str, float] | None:
@@ -236,6 +270,27 @@ class Findings:
         sure = differ[self.predictions.confidence[differ] >= 0.8]
         order = np.argsort(-self.predictions.confidence[sure], kind="stable")
         return np.asarray(sure[order[:most]])
+
+    def contradicted_labels(self, most: int = 10) -> list[ContradictedLabel]:
+        """Given labels that models which have not seen them contradict, the surest first."""
+        graph = self.graph
+        if self.out_of_fold is None or graph.is_multilabel:
+            return []
+        nodes, shares = judged_labels(graph, self.out_of_fold, self.probabilities)
+        given = graph.labels[nodes]
+        order, likelier = rank_by_doubt(given, shares)
+        wrong = order[likelier[order] != given[order]][:most]
+        names = self.class_names
+        return [
+            ContradictedLabel(
+                int(nodes[row]),
+                names[given[row]],
+                names[likelier[row]],
+                float(shares[row, given[row]]),
+                float(shares[row, likelier[row]]),
+            )
+            for row in wrong
+        ]
 
     def homophily(self) -> Homophily | None:
         """How alike neighbours are; None where too few edges join labelled nodes."""

@@ -30,7 +30,9 @@ from graphconv.report.style import COLOURS, DARK_COLOURS, SYMBOLS, class_marks, 
 from graphconv.results.predictions import Predictions
 
 if TYPE_CHECKING:
-    from graphconv.training.fitted import FittedGCN
+    from graphconv.results.prediction_sets import SetRule
+    from graphconv.training.fitted_model import FittedModel
+    from graphconv.training.out_of_fold import OutOfFold
 
 Array = npt.NDArray[Any]
 # A stage's name, steps done, steps in all.
@@ -47,16 +49,22 @@ def write_report(
     path: Path | str,
     *,
     separator: str = ";",
+    out_of_fold: OutOfFold | None = None,
+    rule: SetRule | None = None,
     progress: Progress = silent,
 ) -> None:
     """Write the report of a fitted model as one HTML file.
 
     Parameters
     ----------
-    source : GCNClassifier or FittedGCN
+    source : GCNClassifier or FittedModel
     path : Path or str
     separator : str
         What stands between several labels of one node.
+    out_of_fold : OutOfFold, optional
+        What models say of labels they have not seen. An estimator may have it already.
+    rule : SetRule, optional
+        For prediction sets.
     progress : callable, optional
         Told the name of a long stage, the steps done and the steps in all.
 
@@ -72,23 +80,31 @@ def write_report(
     ...     (Path(folder) / "report.html").read_text()[:15]
     '<!doctype html>'
     """
-    fitted: FittedGCN = getattr(source, "fitted_", source)
+    fitted: FittedModel = getattr(source, "fitted_", source)
     graph = fitted.graph
     averaged = fitted.probabilities().mean(axis=1)
+    shares = fitted.calibrate(averaged)
     predictions = Predictions(
         graph,
-        fitted.calibrate(averaged),
+        shares,
         graph.class_names,
         graph.is_multilabel,
         separator=separator,
+        sets=None if rule is None else rule.apply(graph, shares),
     )
-    findings = Findings(predictions, averaged, fitted.calibration)
+    findings = Findings(
+        predictions,
+        averaged,
+        fitted.calibration,
+        getattr(source, "out_of_fold_", out_of_fold),
+        None if rule is None else rule.coverage,
+    )
     text = _fill(findings, fitted, progress)
     with replacing_file(Path(path)) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def _fill(findings: Findings, fitted: FittedGCN, progress: Progress) -> str:
+def _fill(findings: Findings, fitted: FittedModel, progress: Progress) -> str:
     """The template with everything in its place."""
     from plotly.offline import get_plotlyjs
 
@@ -152,11 +168,13 @@ def _subtitle(graph: Graph) -> str:
     )
 
 
-def _map_places(fitted: FittedGCN, progress: Progress) -> Array:
+def _map_places(fitted: FittedModel, progress: Progress) -> Array:
     """Where each node lies on the map; relations have no place there."""
-    if fitted.settings.hidden:
+    from graphconv.training.fitted import FittedGCN
+
+    if isinstance(fitted, FittedGCN) and fitted.settings.hidden:
         rows: Array = fitted.embedding()
-    else:  # a model of one layer has no hidden activations; its outputs are all there is
+    else:  # without hidden activations, as in a model of one layer, outputs are all there is
         shares = fitted.probabilities()
         rows = np.log(np.maximum(shares, 1e-9)).reshape(len(shares), -1)
     rows = rows[: fitted.graph.n_entities]

@@ -12,10 +12,10 @@ import numpy.typing as npt
 from graphconv.io.wording import count
 from graphconv.report.findings import Findings, links
 from graphconv.report.words import data_card, percent
-from graphconv.training.scores import Interval
+from graphconv.training.scores import Interval, wilson_interval
 
 if TYPE_CHECKING:
-    from graphconv.training.fitted import FittedGCN
+    from graphconv.training.fitted_model import FittedModel
 
 Array = npt.NDArray[Any]
 # Of more classes than this the table shows the ones with most nodes.
@@ -45,10 +45,13 @@ def tiles(findings: Findings) -> str:
     shown = [("Nodes labelled", f"{graph.n_entities:,}", f"from {len(graph.train_index):,} labels")]
     if accuracy is not None:
         pairs = " of decisions" if graph.is_multilabel else ""
+        where = f" on {findings.judged_by} nodes"
+        if findings.is_cross_validated:
+            where = ", by cross-validation"
+        elif findings.judged_by == "validation":
+            where += ", used to choose"
         about = f"between {percent(accuracy.low)} and {percent(accuracy.high)}, 95 % confidence"
-        shown.append(
-            (f"Right{pairs} on {findings.judged_by} nodes", percent(accuracy.share), about)
-        )
+        shown.append((f"Right{pairs}{where}", percent(accuracy.share), about))
     if bins is not None:
         before = findings.error_before
         about = "mean gap between confidence and truth"
@@ -76,6 +79,8 @@ def unsure(findings: Findings) -> str:
         "training again teaches it more than labelling what it knows."
     )
     parts = [f"<p>{safe(text)}</p>", _node_table(findings, nodes, f"The least certain {whom}")]
+    if findings.out_of_fold is not None:
+        return "\n".join([*parts, _contradicted(findings)])
     doubtful = findings.doubtful_labels()
     if len(doubtful):
         text = (
@@ -87,6 +92,28 @@ def unsure(findings: Findings) -> str:
             _node_table(findings, doubtful, "Given labels that the model contradicts", True)
         )
     return "\n".join(parts)
+
+
+def _contradicted(findings: Findings) -> str:
+    """Given labels that models which have not seen them contradict."""
+    found = findings.contradicted_labels()
+    if not found:
+        return ""
+    text = (
+        "Models that have not seen these labels find another class likelier, the most suspicious "
+        "label first. They may be wrong there; or the label is."
+    )
+    ids = findings.graph.node_ids
+    rows = [
+        [
+            f'<button type="button" data-node="{one.node}">{safe(str(ids[one.node]))}</button>',
+            f"{_breakable(one.given)}<small>{safe(percent(one.given_share, 0))}</small>",
+            f"{_breakable(one.likelier)}<small>{safe(percent(one.likelier_share, 0))}</small>",
+        ]
+        for one in found
+    ]
+    table = _table("Given labels that look wrong", ["Node", "Given", "Looks like"], rows)
+    return f"<h3>Labels worth a second look</h3>\n<p>{safe(text)}</p>\n{table}"
 
 
 def _node_table(findings: Findings, nodes: Array, caption: str, with_given: bool = False) -> str:
@@ -182,6 +209,7 @@ def trust(findings: Findings) -> str:
         parts.append(f"<p>{safe(text)}</p>")
     if findings.judged_by:
         parts.append(_threshold_table(findings))
+    parts.append(_set_table(findings))
     caption = "How sure the model is of its labels, all nodes."
     charts = [_chart("confidence", caption)]
     if findings.judged_by:
@@ -192,6 +220,32 @@ def trust(findings: Findings) -> str:
         )
         charts.append(_chart("reliability", caption))
     return "\n".join([*parts, f'<div class="pair">{"".join(charts)}</div>'])
+
+
+def _set_table(findings: Findings) -> str:
+    """How many nodes have one class in their set, how many two, and so on."""
+    sizes = findings.set_sizes
+    if sizes is None or findings.coverage is None:
+        return ""
+    index = findings.graph.test_index
+    rows = []
+    for size in range(1, findings.graph.n_classes + 1):
+        n_nodes = int((sizes == size).sum())
+        if n_nodes:
+            share = percent(n_nodes / len(sizes), 0)
+            rows.append([count(size, "class").replace("classs", "classes"), f"{n_nodes:,}", share])
+    target = percent(findings.coverage, 0)
+    text = (
+        f"Each node has a set of classes it may have. In {target} of cases the set holds the right "
+        "one; a set of one class needs no second look."
+    )
+    sets = findings.predictions.sets
+    if len(index) and sets is not None:
+        covered = wilson_interval(int(sets[index, findings.graph.labels[index]].sum()), len(index))
+        text += f" On test nodes it was {_interval(covered)}."
+    caption = f"Nodes by the number of classes in their set, for a coverage of {target}"
+    table = _table(caption, ["Set", "Nodes", "Share"], rows, numbers={"Nodes", "Share"})
+    return f"<h3>Classes that a node may have</h3>\n<p>{safe(text)}</p>\n{table}"
 
 
 def _threshold_table(findings: Findings) -> str:
@@ -239,8 +293,18 @@ def data(findings: Findings) -> str:
     return f'<div class="pair"><div>{card}</div><div>{counts}</div></div>'
 
 
-def learning(fitted: FittedGCN, has_history: bool) -> str:
+def learning(fitted: FittedModel, has_history: bool) -> str:
     """Learning curves and settings."""
+    from graphconv.training.fitted import FittedGCN
+
+    if not isinstance(fitted, FittedGCN):
+        settings = getattr(fitted, "params", {}) or {"settings": "the method's own"}
+        rows = [
+            [safe(name.replace("_", " ")), safe(_shown(value))] for name, value in settings.items()
+        ]
+        method = safe(str(getattr(fitted, "method", "This method")))
+        table = _table("What the method was given", ["Setting", "Value"], rows)
+        return f"<p>{method} does not learn epoch by epoch, so there are no curves.</p>\n{table}"
     text = (
         f"Training took {count(fitted.n_epochs, 'epoch')}: so many times the model saw its labels. "
         "Loss is what it lowers (the penalty on its weights included); accuracy is the share of "

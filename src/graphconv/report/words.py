@@ -66,6 +66,14 @@ def _how_good(findings: Findings) -> list[str]:
         ]
     pairs = " decisions (node and class)" if findings.graph.is_multilabel else ""
     whom = f"On {count(n_judged, 'test node')}, whose labels it never saw,"
+    if findings.is_cross_validated:
+        n_labels = len(findings.graph.train_index) + len(findings.graph.validation_index)
+        whom = f"Of {count(n_labels, 'labelled node')}, each shown to a model like this one without"
+        whom += " its label,"
+        return [
+            f"{whom} {percent(accuracy.share)} were labelled right; with 95 % confidence the true "
+            f"share lies between {percent(accuracy.low)} and {percent(accuracy.high)}."
+        ]
     if findings.judged_by == "validation":
         whom = f"On {count(n_judged, 'validation node')}, which decided when training stops,"
     found = [
@@ -202,6 +210,12 @@ def _about_judging(findings: Findings) -> str:
     n_judged, accuracy = len(findings.held_out), findings.accuracy
     if accuracy is None:
         return "There are no test nodes, so nobody knows how good the labels are."
+    if findings.is_cross_validated:
+        return (
+            "There are no test nodes. How often labels are right was found by cross-validation; "
+            "figures by class and confidence are from validation nodes, which also decided when "
+            "training stops, and flatter the model a little."
+        )
     if findings.judged_by == "validation":
         return (
             "There are no test nodes. The figures are from validation nodes, which also decided "

@@ -69,10 +69,7 @@ def doubtful_labels(
     """
     if graph.is_multilabel:
         raise ValueError("labels to doubt must be one per node, got several labels")
-    nodes, shares = out_of_fold.nodes, out_of_fold.probabilities
-    if probabilities is not None and len(graph.test_index):
-        nodes = np.concatenate([nodes, graph.test_index])
-        shares = np.concatenate([shares, probabilities[graph.test_index]])
+    nodes, shares = judged_labels(graph, out_of_fold, probabilities)
     order, likelier = rank_by_doubt(graph.labels[nodes], shares)
     names = graph.class_names
     return tuple(
@@ -86,6 +83,17 @@ def doubtful_labels(
         for row in order
         if likelier[row] != graph.labels[nodes[row]]
     )
+
+
+def judged_labels(
+    graph: Graph, out_of_fold: OutOfFold, probabilities: FloatMatrix | None = None
+) -> tuple[IntArray, FloatMatrix]:
+    """Labelled nodes, and what a model that has not seen their label says; as `doubtful_labels`."""
+    nodes, shares = out_of_fold.nodes, out_of_fold.probabilities
+    if probabilities is not None and len(graph.test_index):
+        nodes = np.concatenate([nodes, graph.test_index])
+        shares = np.concatenate([shares, probabilities[graph.test_index]])
+    return nodes, shares
 
 
 def rank_by_doubt(labels: IntArray, shares: FloatMatrix) -> tuple[IntArray, IntArray]:

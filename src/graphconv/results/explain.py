@@ -6,7 +6,7 @@ itself, and the prediction is computed again on what is left.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +61,7 @@ def explain(
     around = Neighbourhood(fitted, graph, position)
     shares = fitted.calibrate(around.probabilities([Edit()]).mean(axis=1))[0]
     predicted = int(shares.argmax())
-    target = predicted if label is None else _class_number(fitted.graph, label)
+    target = predicted if label is None else class_number(fitted.graph.class_names, label)
     probability, log_odds = _score(shares[None], target, fitted.graph.is_multilabel)
     question = _Question(around, target, float(probability[0]), float(log_odds[0]))
     names = fitted.graph.class_names
@@ -101,8 +101,9 @@ def position_of(graph: Graph, node: Hashable) -> int:
     )
 
 
-def _class_number(graph: Graph, label: Hashable) -> int:
-    names = [str(name) for name in graph.class_names]
+def class_number(class_names: Sequence[Any], label: Hashable) -> int:
+    """Which of some classes has a name; text may stand for a name that is a number."""
+    names = [str(name) for name in class_names]
     if str(label) not in names:
         hint = did_you_mean(str(label), names)
         shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import Graph
+from graphconv.io.wording import naming
 from graphconv.training.out_of_fold import OutOfFold, neighbour_means
 
 FloatMatrix = npt.NDArray[np.floating[Any]]
@@ -85,16 +86,10 @@ def find_set_rule(out_of_fold: OutOfFold, coverage: float = 0.9) -> SetRule:
     >>> find_set_rule(every, 0.8).threshold
     0.2
     """
-    if isinstance(coverage, bool) or not 0 < coverage < 1:
-        raise ValueError(f"coverage must be above 0 and below 1, got {coverage!r}")
     labels = out_of_fold.labels
     if labels.ndim == 2:
         raise ValueError("prediction sets must be of one label per node, got several labels")
-    needed = math.ceil(coverage / (1 - coverage) - 1e-9)
-    if len(labels) < needed:
-        raise ValueError(
-            f"a coverage of {coverage:g} needs at least {needed} labelled nodes, got {len(labels)}"
-        )
+    check_coverage(coverage, len(labels))
     # Of n labels and the unknown one, the rank is below which at most a share 1 - coverage lies.
     n_below = len(labels) - math.ceil(coverage * (len(labels) + 1) - 1e-9)
 
@@ -108,6 +103,17 @@ def find_set_rule(out_of_fold: OutOfFold, coverage: float = 0.9) -> SetRule:
 
     # Of equals the one with least smoothing.
     return min(map(rule, SMOOTHINGS), key=lambda found: found[0])[1]
+
+
+def check_coverage(coverage: float, n_labels: int) -> None:
+    """Refuse a coverage that is none, or that so few labels can't give."""
+    if isinstance(coverage, bool) or not 0 < coverage < 1:
+        raise ValueError(naming("{coverage} must be above 0 and below 1, got {!r}", coverage))
+    needed = math.ceil(coverage / (1 - coverage) - 1e-9)
+    if n_labels < needed:
+        raise ValueError(
+            f"a coverage of {coverage:g} needs at least {needed} labelled nodes, got {n_labels}"
+        )
 
 
 def _smoothed(own: FloatMatrix, of_neighbours: FloatMatrix, smoothing: float) -> FloatMatrix:

@@ -40,6 +40,8 @@ class Predictions:
         The graph whose splits are meant, where it is another one: nodes are looked up by their id.
     separator : str
         What stands between several labels of one node.
+    sets : array of bool of shape (n_nodes, n_classes), optional
+        The classes that each node may have; see `graphconv.results.prediction_sets`.
     """
 
     graph: Graph
@@ -48,6 +50,7 @@ class Predictions:
     is_multilabel: bool = False
     trained_on: Graph | None = None
     separator: str = ";"
+    sets: npt.NDArray[np.bool_] | None = None
 
     @cached_property
     def split_codes(self) -> npt.NDArray[np.int8]:
@@ -78,10 +81,14 @@ class Predictions:
     def _labels(self, probabilities: npt.NDArray[Any]) -> list[Any]:
         if not self.is_multilabel:
             return [self.class_names[number] for number in probabilities.argmax(axis=1)]
+        return self._joined(probabilities > 0.5)
+
+    def _joined(self, members: npt.NDArray[np.bool_]) -> list[str]:
+        """The names of each row's classes as one text."""
         names = [str(name) for name in self.class_names]
         return [
             self.separator.join(name for name, is_on in zip(names, row, strict=True) if is_on)
-            for row in probabilities > 0.5
+            for row in members
         ]
 
     @property
@@ -95,14 +102,22 @@ class Predictions:
         return np.asarray(shares.max(axis=1))
 
     def columns(self, rows: slice = slice(None)) -> dict[str, Any]:
-        """Columns id, label, confidence, one probability a class, split; of all rows or some."""
+        """Columns id, label, confidence, sets, one probability per class, split.
+
+        Of all rows or some; sets, and how many classes they hold, where there are any.
+        """
         entities = range(self.graph.n_entities)[rows]
         rows = slice(entities.start, entities.stop)
         shares = self.probabilities[rows]
+        sets: dict[str, Any] = {}
+        if self.sets is not None:
+            members = self.sets[rows]
+            sets = {"set": self._joined(members), "set_size": members.sum(axis=1)}
         return {
             "id": self.graph.node_ids[rows],
             "label": self._labels(shares),
             "confidence": self._confidence(shares),
+            **sets,
             **{f"p_{name}": shares[:, number] for number, name in enumerate(self.class_names)},
             "split": np.array(SPLITS)[self.split_codes[rows]],
         }

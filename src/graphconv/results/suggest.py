@@ -22,10 +22,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv.graph import Graph, IntArray
+from graphconv.graph.scaling import FeatureScaler, fit_scaler
 from graphconv.io.wording import did_you_mean
 from graphconv.models.propagation import renormalised_adjacency
+from graphconv.results.prediction_sets import SetRule
 from graphconv.results.predictions import Predictions
 from graphconv.training.fitted import FittedGCN
+from graphconv.training.fitted_model import FittedModel
 
 Array = npt.NDArray[Any]
 # Of larger graphs so many random nodes stand for all, and so many are candidates.
@@ -48,31 +51,38 @@ class Suggestion:
         What the model calls the node now.
     confidence : float
         The probability of that class.
+    set_size : int, optional
+        How many classes the node may have, where a rule for sets was given.
     """
 
     node: Any
     gain: float
     label: Any
     confidence: float
+    set_size: int | None = None
 
 
 def suggest(
-    fitted: FittedGCN,
+    fitted: FittedModel,
     n: int = 20,
     graph: Graph | None = None,
     candidates: Iterable[Hashable] | None = None,
+    rule: SetRule | None = None,
 ) -> tuple[Suggestion, ...]:
     """The nodes whose labels would teach a model most, the best first.
 
     Parameters
     ----------
-    fitted : FittedGCN
+    fitted : FittedModel
     n : int
         How many.
     graph : Graph, optional
         Where to choose from. Default: the graph of the training.
     candidates : iterable of node ids, optional
         What may be chosen. Default: all nodes without a label and those in no split.
+    rule : SetRule, optional
+        For prediction sets: a node whose set holds many classes then counts so much more, one
+        whose set holds a single class not at all.
 
     Examples
     --------
@@ -96,19 +106,26 @@ def suggest(
             f"n must be from 1 to {len(allowed):,}, the number of nodes there are to choose from, "
             f"got {n}"
         )
-    is_graph_used = fitted.settings.propagation != "none"
+    n_hops, scaler = _reach(fitted)
     cover = Coverage(
         graph,
-        fitted.scaler.transform(graph.features),
-        n_hops=len(fitted.network.program.products) if is_graph_used else 0,
+        scaler.transform(graph.features),
+        n_hops=n_hops,
         candidates=allowed,
         most_candidates=max(MOST_NODES, n),
     )
     weight = uncertainty(shares[cover.crowd], fitted.graph.is_multilabel)
+    sizes = None if rule is None else rule.apply(graph, shares).sum(axis=1)
+    if sizes is not None and (sizes[cover.crowd] > 1).any():
+        weight = weight * (sizes[cover.crowd] - 1)
     labels, confidence = predictions.labels, predictions.confidence
     return tuple(
         Suggestion(
-            graph.node_ids[node : node + 1].tolist()[0], gain, labels[node], float(confidence[node])
+            graph.node_ids[node : node + 1].tolist()[0],
+            gain,
+            labels[node],
+            float(confidence[node]),
+            None if sizes is None else int(sizes[node]),
         )
         for node, gain in cover.choose(np.flatnonzero(split == "train"), weight, n)
     )
@@ -189,7 +206,7 @@ class Coverage:
 
 
 def _candidates(
-    fitted: FittedGCN,
+    fitted: FittedModel,
     graph: Graph,
     split: npt.NDArray[np.str_],
     given: Iterable[Hashable] | None,
@@ -232,6 +249,14 @@ def _directions(step: sp.csr_array, nodes: IntArray, features: Any, n_hops: int)
     length = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
     inverse = np.divide(1, length, out=np.zeros_like(length), where=length > 0)
     return sp.diags_array(inverse) @ spread
+
+
+def _reach(fitted: FittedModel) -> tuple[int, FeatureScaler]:
+    """How far the model looks, and how it scales features; two hops where it does not say."""
+    if not isinstance(fitted, FittedGCN):
+        return 2, fit_scaler(fitted.graph.features, "auto")
+    is_graph_used = fitted.settings.propagation != "none"
+    return len(fitted.network.program.products) if is_graph_used else 0, fitted.scaler
 
 
 def _product(left: Any, right: Any) -> Array:

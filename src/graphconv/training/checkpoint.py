@@ -203,8 +203,6 @@ def read_description(folder: Path) -> dict[str, Any]:
     path = folder / "model.json"
     if not path.is_file():
         what = "has no model.json" if folder.is_dir() else "is not there"
-        if (folder / "results.json").is_file():
-            what = "holds the results of a baseline, which has no model to save"
         raise FileNotFoundError(f"{folder} must be a graphconv model folder, but {what}")
     try:
         description = json.loads(path.read_text(encoding="utf-8"))

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from graphconv.graph import Graph, IntArray
 from graphconv.graph.splits import kfold_splits
+from graphconv.io.progress import Progress, silent
 
 FloatMatrix = npt.NDArray[np.floating[Any]]
 # A graph with training and perhaps validation nodes, and a seed: probabilities of all its nodes,
@@ -169,7 +170,7 @@ def fit_folds(
     fit_predict: FitPredict,
     seed: int = 0,
     n_folds: int = N_FOLDS,
-    advance: Callable[[int], None] | None = None,
+    progress: Progress = silent,
 ) -> OutOfFold:
     """Fit a model to all but each fold.
 
@@ -181,8 +182,8 @@ def fit_folds(
     seed : int
         Deals the nodes into folds, and is handed to `fit_predict`.
     n_folds : int
-    advance : callable, optional
-        Told 1 after each fold.
+    progress : callable, optional
+        Told how many folds are done.
 
     Examples
     --------
@@ -197,15 +198,14 @@ def fit_folds(
     folds = make_folds(graph, seed, n_folds)
     nodes = np.concatenate([fold.test_index for fold in folds])
     own, others = [], []
-    for fold in folds:
+    for number, fold in enumerate(folds):
+        progress("cross-validating", number, n_folds)
         with warnings.catch_warnings():
             # Of a class with one label, the fold that tests it has none: no news to anybody.
             warnings.filterwarnings("ignore", "no training node has class", UserWarning)
             shares = np.asarray(fit_predict(fold, seed))
         own.append(shares[fold.test_index])
         others.append(neighbour_means(graph, shares)[fold.test_index])
-        if advance is not None:
-            advance(1)
     order = np.argsort(nodes)
     return OutOfFold(
         nodes[order],

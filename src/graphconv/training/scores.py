@@ -68,6 +68,11 @@ def accuracy(labels: npt.NDArray[np.int64], probabilities: npt.NDArray[Any]) -> 
     return float((probabilities.argmax(axis=-1) == labels).mean())
 
 
+def all_labels_right(labels: npt.NDArray[np.int64], probabilities: npt.NDArray[Any]) -> float:
+    """Of several labels per node, the share of nodes that have every one right and no other."""
+    return float(((probabilities > 0.5) == (labels > 0)).all(axis=1).mean())
+
+
 def micro_f1(labels: npt.NDArray[np.int64], probabilities: npt.NDArray[Any]) -> float:
     """F1 over all (node, class) pairs of several labels a node: 1 is perfect, 0 finds none."""
     given, found = labels > 0, probabilities > 0.5

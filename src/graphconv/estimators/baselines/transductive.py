@@ -53,6 +53,11 @@ class TransductiveClassifier(HeldOutMixin, ClassifierMixin, BaseEstimator, ABC):
     n_neighbors: int
     directed: bool
     random_state: Any
+    labels_other_graphs = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.labels_other_graphs = cls._label_graph is not TransductiveClassifier._label_graph
 
     def fit(self: Self, X: Any, y: Any = None, *, adjacency: Any = None) -> Self:
         """Learn from the labelled nodes of a graph.
@@ -98,9 +103,13 @@ class TransductiveClassifier(HeldOutMixin, ClassifierMixin, BaseEstimator, ABC):
         if X is None and adjacency is None:
             return self.label_distributions_.copy()
         graph, n_skipped = graph_to_predict(self, self.graph_, X, adjacency)
+        return self._calibrate(self.uncalibrated(graph))[n_skipped:]
+
+    def uncalibrated(self, graph: Graph) -> FloatMatrix:
+        """Probabilities of all nodes of a graph as the method gives them."""
         if graph is self.graph_ or graph.fingerprint() == self.graph_.fingerprint():
-            return self.label_distributions_.copy()
-        return self._calibrate(self._label_graph(graph))[n_skipped:]
+            return self.uncalibrated_.copy()
+        return self._label_graph(graph)
 
     def _fit_calibration(self, graph: Graph) -> Calibration:
         """As for a GCN: what suits the validation nodes, where there are any."""

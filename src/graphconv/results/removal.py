@@ -1,0 +1,168 @@
+"""Why a node has its label, for any method: take something away, label again, compare.
+
+A way to label a graph and a node enter, an `Explanation` leaves. Each edge of the node, and
+each feature that it has, is taken away by itself. Nothing is assumed of the method, which may look
+further than that; what lies beyond the node's own edges is not taken apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from graphconv.graph import Graph
+from graphconv.io.wording import count
+from graphconv.results.explain import class_number, position_of
+from graphconv.results.explanation import Contribution, Explanation
+
+FloatMatrix = npt.NDArray[np.floating[Any]]
+# Every one of them has the whole graph labelled again.
+MOST_EDITS = 30
+_LEAST_SHARE = 1e-9
+
+
+def explain_by_removal(
+    relabel: Callable[[Graph], FloatMatrix],
+    graph: Graph,
+    node: Hashable,
+    class_names: Sequence[Any],
+    label: Hashable | None = None,
+    most_edits: int = MOST_EDITS,
+) -> Explanation:
+    """Why a node has its label: what each of its edges and features contributes.
+
+    Parameters
+    ----------
+    relabel : callable
+        A graph to the probabilities of all its nodes.
+    graph : Graph
+        Where the node is.
+    node : hashable
+        Its id.
+    class_names : sequence
+        What the columns of the probabilities are called.
+    label : hashable, optional
+        The class to explain. Default: the likeliest one.
+    most_edits : int
+        Of more edges, or more features, only so many are tried, the heaviest first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from graphconv import Graph
+    >>> from graphconv.results.removal import explain_by_removal
+    >>> def follow(graph):  # a node is "b" if it has a neighbour
+    ...     share = 0.9 * (graph.degree > 0) + 0.05
+    ...     return np.stack([1 - share, share], axis=1)
+    >>> pair = Graph([[0, 1], [1, 0]], node_ids=["x", "y"])
+    >>> why = explain_by_removal(follow, pair, "x", ["a", "b"])
+    >>> why.label, why.edges[0].item, round(why.edges[0].probability, 2)
+    ('b', ('x', 'y'), 0.9)
+    """
+    position = position_of(graph, node)
+    shares = np.asarray(relabel(graph))
+    own = shares[position]
+    predicted = int(own.argmax())
+    target = predicted if label is None else class_number(class_names, label)
+
+    def contribution(item: Any, without: Graph) -> Contribution:
+        changed = np.asarray(relabel(without))[position]
+        return Contribution(
+            item,
+            float(own[target] - changed[target]),
+            _log_odds(own[target]) - _log_odds(changed[target]),
+            class_names[int(changed.argmax())],
+        )
+
+    ids = graph.node_ids.tolist()
+    neighbours, about_edges = _strongest(_weights(graph, position), "edge", most_edits)
+    own_features = _own_features(graph, position)
+    if own_features:
+        bare = np.asarray(relabel(_without_features(graph, position, list(own_features))))
+        if (bare[position] == own).all():  # the method does not look at features
+            own_features = {}
+    columns, about_features = _strongest(own_features, "feature", most_edits)
+    edges = [
+        contribution((ids[position], ids[other]), _without_edge(graph, position, other))
+        for other in neighbours
+    ]
+    names = graph.feature_names
+    features = [
+        contribution(
+            int(column) if names is None else names[column],
+            _without_features(graph, position, [column]),
+        )
+        for column in columns
+    ]
+    around = [position, *neighbours]
+    return Explanation(
+        node=ids[position],
+        label=class_names[target],
+        probability=float(own[target]),
+        log_odds=_log_odds(own[target]),
+        predicted=class_names[predicted],
+        n_hops=1,
+        edges=_ordered(edges),
+        neighbours=(),
+        features=_ordered(features),
+        labels={ids[other]: class_names[int(shares[other].argmax())] for other in around},
+        distances={ids[other]: int(other != position) for other in around},
+        notes=tuple(note for note in (about_edges, about_features) if note),
+        directed=graph.directed,
+    )
+
+
+def _weights(graph: Graph, node: int) -> dict[int, float]:
+    """Weight of each edge of a node, in either direction, by the node at its other end."""
+    both: dict[int, float] = {}
+    for matrix in (graph.adjacency[[node]], graph.adjacency[:, [node]].T):
+        row = sp.coo_array(matrix)
+        both.update(zip(row.coords[1].tolist(), row.data.tolist(), strict=True))
+    both.pop(node, None)
+    return both
+
+
+def _own_features(graph: Graph, node: int) -> dict[int, float]:
+    """Size of each feature that a node has, by its column."""
+    if graph.features is None:
+        return {}
+    row = sp.coo_array(graph.features[[node]])
+    return dict(zip(row.coords[1].tolist(), np.abs(row.data).tolist(), strict=True))
+
+
+def _strongest(weights: dict[int, float], noun: str, most: int) -> tuple[list[int], str]:
+    order = sorted(weights, key=lambda item: (-weights[item], item))
+    if len(order) <= most:
+        return order, ""
+    return order[:most], f"of {count(len(order), noun)} the {most} heaviest were tried"
+
+
+def _without_edge(graph: Graph, one: int, other: int) -> Graph:
+    adjacency = graph.adjacency.tolil(copy=True)
+    adjacency[one, other] = adjacency[other, one] = 0
+    return replace(graph, adjacency=adjacency.tocsr())
+
+
+def _without_features(graph: Graph, node: int, columns: list[int]) -> Graph:
+    features: Any = graph.features
+    if sp.issparse(features):
+        features = features.tolil(copy=True)
+        features[node, columns] = 0
+        return replace(graph, features=features.tocsr())
+    features = features.copy()
+    features[node, columns] = 0
+    return replace(graph, features=features)
+
+
+def _ordered(parts: list[Contribution]) -> tuple[Contribution, ...]:
+    return tuple(sorted(parts, key=lambda part: -abs(part.log_odds)))
+
+
+def _log_odds(share: Any) -> float:
+    inside = float(np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE))
+    return float(np.log(inside) - np.log1p(-inside))

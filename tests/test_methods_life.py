@@ -1,0 +1,191 @@
+"""Every method has the same life: train, save, load, predict, explain, suggest, doubt, report."""
+
+import json
+import shlex
+
+import numpy as np
+import pytest
+from tests.command_line import COLUMNS, TABLES, write_papers
+
+from graphconv import Graph, load_dataset
+from graphconv.estimators import fitted_method as methods
+from graphconv.estimators.baselines import make_estimator
+from graphconv.results.removal import explain_by_removal
+
+# One that labels new nodes, one that does not.
+METHODS = ["sgc", "label-propagation"]
+
+
+@pytest.fixture
+def papers(tmp_path):
+    return write_papers(tmp_path / "papers")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_baseline_is_trained_and_used_as_a_gcn_is(run, papers, tmp_path, method):
+    run("train", *TABLES, *COLUMNS, "--model", method, "--runs", 2, "--coverage", 0.8, "-o", "m")
+    assert {file.name for file in (tmp_path / "m").iterdir()} == {
+        "graph.npz",
+        "model.json",
+        "model.safetensors",
+        "out_of_fold.npz",
+        "predictions.csv",
+    }
+    assert run("predict", "m", "-o", "again.csv", "--json").json["n_nodes"] == 150
+    assert (tmp_path / "again.csv").read_text() == (tmp_path / "m/predictions.csv").read_text()
+    header = (tmp_path / "again.csv").read_text().splitlines()[0].split(",")
+    assert header[:5] == ["id", "label", "confidence", "set", "set_size"]
+    first = (tmp_path / "again.csv").read_text().splitlines()[1].split(",")[0]
+    why = run("explain", "m", first, "--json").json
+    assert str(why["node"]) == first
+    assert why["n_edges"] > 0
+    chosen = run("suggest", "m", "-n", 3, "--json").json["suggestions"]
+    assert len(chosen) == 3
+    assert chosen[0]["set_size"] >= 1
+    doubted = run("doubt", "m", "-n", 2, "-o", "wrong.csv", "--json").json
+    assert 0 < doubted["n_doubtful"] < doubted["n_labels"] == 46
+    assert len((tmp_path / "wrong.csv").read_text().splitlines()) == doubted["n_doubtful"] + 1
+    run("report", "m")
+    page = (tmp_path / "m/report.html").read_text(encoding="utf-8")
+    assert "Classes that a node may have" in page
+    assert "does not learn epoch by epoch" in page
+
+
+def test_new_nodes_where_the_method_allows(run, papers):
+    run("train", *TABLES, *COLUMNS, "--model", "sgc", "-o", "sgc", "-q")
+    assert run("predict", "sgc", *TABLES, "--json").json["n_nodes"] == 150
+    run("train", *TABLES, *COLUMNS, "--model", "deepwalk", "-o", "walks", "-q")
+    edges = papers / "edges.csv"
+    edges.write_text(edges.read_text() + edges.read_text().splitlines()[1] + "\n")
+    nodes = papers / "nodes.csv"
+    lines = nodes.read_text().splitlines()
+    nodes.write_text("\n".join([*lines, lines[1].replace(lines[1].split(",")[0], "new", 1)]) + "\n")
+    assert run("predict", "sgc", *TABLES, "--json").json["n_nodes"] == 151
+    done = run("predict", "walks", *TABLES, expect=2)
+    assert "labels only the nodes it was trained with" in done.err[-1]
+    assert "has no hidden activations" in run("embed", "walks", expect=2).err[-1]
+
+
+def test_doubt_of_a_gcn_trains_folds_once(run, papers, tmp_path):
+    run("train", *TABLES, *COLUMNS, "--max-epochs", 10, "-o", "m", "-q")
+    assert not (tmp_path / "m/out_of_fold.npz").exists()
+    first = run("doubt", "m")
+    assert "training 5 models" in first.err[0]
+    second = run("doubt", "m")
+    assert second.out == first.out
+    assert not any("training" in line for line in second.err)
+    run("doubt", "m", "-n", 0, expect=2)
+
+
+@pytest.mark.parametrize(
+    ("coverage", "message"),
+    [
+        (1, "--coverage must be above 0 and below 1, got 1.0"),
+        (0.99, "a coverage of 0.99 needs at least 99 labelled nodes, got 37"),
+    ],
+)
+def test_coverage_is_refused_before_training(run, papers, tmp_path, coverage, message):
+    done = run("train", *TABLES, *COLUMNS, "--coverage", coverage, expect=2)
+    assert done.err[-1] == f"graphconv: {message}"
+    assert not (tmp_path / "runs").exists()
+
+
+def test_accuracy_without_test_nodes_is_cross_validated(run, papers):
+    options = (*TABLES, *COLUMNS, "--max-epochs", 20, "--split", "fraction:0.7,0.3,0")
+    found = run("train", *options, "--json").json
+    assert found["test_accuracy"] is None
+    assert found["accuracy"]["from"] == "cross-validation"
+    assert found["accuracy"]["low"] < found["accuracy"]["share"] < found["accuracy"]["high"]
+    assert "accuracy, by cross-validation" in run("train", *options).out
+    run("train", *options, "--report")
+    assert "by cross-validation" in (papers.parent / "runs/papers/report.html").read_text()
+
+
+def test_parameters_of_a_saved_method_are_checked(tmp_path):
+    fitted = methods.fit_method(load_dataset("karate"), "sgc", {"n_hops": 1}, (0, 1))
+    methods.save_method(methods.SavedMethod(fitted), tmp_path / "m")
+    path = tmp_path / "m/model.json"
+    description = json.loads(path.read_text())
+    path.write_text(json.dumps({**description, "settings": {"n_hopps": 1}}))
+    with pytest.raises(ValueError, match="sgc must get parameters among"):
+        methods.load_saved(tmp_path / "m")
+    path.write_text(json.dumps({**description, "seeds": [0]}))
+    with pytest.raises(ValueError, match=r"complete graphconv model, but: .* shape \(34, 1, 4\)"):
+        methods.load_saved(tmp_path / "m")
+
+
+def test_a_loaded_method_labels_another_graph_as_before(tmp_path):
+    graph = load_dataset("karate")
+    fitted = methods.fit_method(graph, "sgc", {})
+    methods.save_method(methods.SavedMethod(fitted), tmp_path / "m")
+    again = methods.load_saved(tmp_path / "m").fitted
+    changed = graph.adjacency.tolil()
+    changed[0, 1] = changed[1, 0] = 0
+    other = Graph(changed.tocsr())
+    np.testing.assert_array_equal(
+        again.ensemble_probabilities(other), fitted.ensemble_probabilities(other)
+    )
+    expected = make_estimator("sgc", random_state=0).fit(graph).predict_proba(other)
+    np.testing.assert_allclose(again.ensemble_probabilities(other), expected, atol=1e-6)
+
+
+def test_removal_finds_the_edge_and_the_feature_that_matter():
+    """A node is "b" if it has a neighbour or its first feature."""
+
+    def relabel(graph):
+        first = np.asarray(graph.features)[:, 0] > 0
+        share = 0.05 + 0.5 * (graph.degree > 0) + 0.4 * first
+        return np.stack([1 - share, share], axis=1)
+
+    graph = Graph([[0, 2, 0], [2, 0, 0], [0, 0, 0]], features=[[1.0, 3], [0, 0], [0, 0]])
+    why = explain_by_removal(relabel, graph, 0, ["a", "b"])
+    assert why.edges[0].item == (0, 1)
+    assert why.edges[0].probability == pytest.approx(0.5)
+    assert why.edges[0].label_without == "a"
+    assert why.features[0].item == 0
+    assert why.features[0].probability == pytest.approx(0.4)
+    assert why.features[1].probability == 0
+    few = explain_by_removal(relabel, graph, 0, ["a", "b"], label="a", most_edits=1)
+    assert few.label == "a"
+    assert few.notes == ("of 2 features the 1 heaviest were tried",)
+    with pytest.raises(ValueError, match="class must be one of a, b"):
+        explain_by_removal(relabel, graph, 0, ["a", "b"], label="c")
+
+
+def test_features_are_not_tried_where_the_method_ignores_them():
+    graph = Graph([[0, 1], [1, 0]], features=[[1.0], [2.0]])
+    why = explain_by_removal(lambda _: np.full((2, 2), 0.5), graph, 0, ["a", "b"])
+    assert why.features == ()
+
+
+def test_compare_ends_with_a_command_that_works(run, papers):
+    names = ("--methods", "sgc,label-propagation", "--splits", 2)
+    done = run("compare", *TABLES, *COLUMNS, *names)
+    command = done.out.splitlines()[-1]
+    assert command.startswith("graphconv train --edges ")
+    trained = run(*shlex.split(command)[1:], "--json").json
+    assert trained["model"] in ("sgc", "label-propagation")
+    assert run("compare", *TABLES, *COLUMNS, *names, "--json").json["command"] == command
+
+
+def test_several_labels_are_measured_by_what_is_named(run, tmp_path):
+    rng = np.random.default_rng(0)
+    topics = rng.integers(2, size=(60, 2))
+    rows = [
+        f"{n},{';'.join(np.array(['a', 'b'])[t > 0]) or 'c'},{t[0]},{t[1]}"
+        for n, t in enumerate(topics)
+    ]
+    (tmp_path / "nodes.csv").write_text("\n".join(["id,label,x,y", *rows]) + "\n")
+    edges = [f"{n},{(n + 1) % 60}" for n in range(60)]
+    (tmp_path / "edges.csv").write_text("\n".join(["source,target", *edges]) + "\n")
+    tables = ("--edges", "edges.csv", "--nodes", "nodes.csv", "--label-separator", ";")
+    done = run("train", *tables, "--max-epochs", 30, "-o", "m")
+    for words in ("test micro F1", "test macro F1", "nodes with all labels right", "pairs right"):
+        assert words in done.out
+    assert "accuracy" not in done.out
+    found = run("train", *tables, "--max-epochs", 30, "-o", "m", "--json").json
+    assert found["accuracy"]["share"] == found["test_all_labels_right"]
+    assert "test_accuracy" not in found
+    done = run("train", *tables, "--coverage", 0.9, expect=2)
+    assert done.err[-1] == "graphconv: --coverage is for one label per node, got several labels"
+    assert "one per node" in run("doubt", "m", expect=2).err[-1]
