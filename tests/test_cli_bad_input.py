@@ -159,7 +159,7 @@ TABLES = {
     ),
     "no target": (
         "edges.csv",
-        "von,nach\na,b\n",
+        "von,nach,am\na,b,c\n",
         "no column 'source'; its columns are 'von', 'nach'",
     ),
     "no end": (

@@ -39,7 +39,7 @@ def test_errors_in_frames_name_their_row():
     edges = pd.DataFrame({"source": ["a", None], "target": ["b", "c"]})
     with pytest.raises(ValueError, match=r"^edges\.iloc\[1\]: column 'source' must name a node"):
         from_frames(edges)
-    with pytest.raises(TypeError, match="edges must be a pandas DataFrame, got list"):
+    with pytest.raises(TypeError, match=r"edges must be a path or a data frame .* got list"):
         from_frames([[0, 1]])
     with pytest.raises(TypeError, match="'colour'"):
         from_frames(edges, colour="blue")

@@ -100,5 +100,5 @@ def test_a_missing_file_names_the_closest(tmp_path):
 
 
 def test_an_unknown_suffix_lists_the_known_ones(tmp_path):
-    with pytest.raises(ValueError, match=r"^nodes\.xls must end in one of \.csv, \.tsv, \.tab, "):
-        read_table(write(tmp_path, "id\n", "nodes.xls"))
+    with pytest.raises(ValueError, match=r"^nodes\.doc must end in one of \.csv, \.tsv, \.tab, "):
+        read_table(write(tmp_path, "id\n", "nodes.doc"))

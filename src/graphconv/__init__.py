@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from graphconv.graph.spectral import spectral_filter
     from graphconv.graph.splits import fraction_split, kfold_splits, random_split
     from graphconv.io.datasets import list_datasets, load_dataset
+    from graphconv.io.inspection import inspect
     from graphconv.io.pyg import from_pyg
     from graphconv.io.readers import from_frames, from_networkx, read_tables
     from graphconv.models.settings import Settings
@@ -31,6 +32,7 @@ _HOME = {
     "from_frames": "io.readers",
     "from_networkx": "io.readers",
     "from_pyg": "io.pyg",
+    "inspect": "io.inspection",
     "kfold_splits": "graph.splits",
     "list_datasets": "io.datasets",
     "load_dataset": "io.datasets",

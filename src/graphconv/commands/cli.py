@@ -88,6 +88,19 @@ def train(
     run_training(request, wanted, output, screen, resume, checkpoint_seconds, report, timeout)
 
 
+@app.command(
+    cls=opt.GroupedCommand,
+    short_help="Look at tables before training on them.",
+    epilog="graphconv inspect --edges edges.csv --nodes nodes.csv",
+)
+@takes_groups()
+def inspect(*, given: DataOptions, tables: TableColumns, screen: ScreenOptions) -> None:
+    """Look at tables: what each column is taken for, what is wrong, and how to train on them."""
+    from graphconv.commands.inspect import run_inspection
+
+    run_inspection(given.request(tables), screen)
+
+
 @app.command(cls=opt.GroupedCommand, short_help="Label nodes with a trained model.")
 @takes_groups()
 def predict(

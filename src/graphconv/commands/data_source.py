@@ -20,9 +20,8 @@ from graphconv.io.datasets import load_dataset
 from graphconv.io.graph_files import read_graph_file
 from graphconv.io.label_file import read_label_lines
 from graphconv.io.readers import LoadedGraph, read_tables
-from graphconv.io.sniffing import DELIMITERS
 from graphconv.io.table_encoding import TableEncoding
-from graphconv.io.table_files import PARQUET_SUFFIXES, Table, as_text, read_table
+from graphconv.io.table_files import TABLE_SUFFIXES, Table, as_text, read_table
 from graphconv.io.table_graph import TableOptions, build_graph
 from graphconv.io.wording import shown
 from graphconv.results.answers import with_label_lines
@@ -58,7 +57,7 @@ class DataRequest:
     def suffix(self) -> str:
         """The suffix that says what kind of file the name is, if it is one."""
         suffixes = [suffix.lower() for suffix in Path(self.name or "").suffixes]
-        known = (*_COLUMN_SUFFIXES, *_MATRIX_SUFFIXES, *DELIMITERS, *PARQUET_SUFFIXES)
+        known = (*_COLUMN_SUFFIXES, *_MATRIX_SUFFIXES, *TABLE_SUFFIXES)
         return next((suffix for suffix in reversed(suffixes) if suffix in known), "")
 
 

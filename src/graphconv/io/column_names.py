@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from graphconv.io.table_columns import OTHER_NAMES, TableOptions
-from graphconv.io.table_files import Table
+from graphconv.io.table_files import Table, as_text
 
 _LISTS = ("categorical", "text", "ignore", "date", "roles")
 # Where the ends of an edge and the id of a node stand in a file that does not name its columns.
@@ -34,34 +34,84 @@ def settled_names(
     if options.encoding is not None:
         declared.update(options.encoding.columns)
     for field in ("source", "target", "weight", "relation"):
-        settled[field] = _settled(edges, field, getattr(options, field), (), notes)
+        settled[field] = _by_name(edges, field, getattr(options, field))
     if nodes is not None:
         for field in ("id", "label"):
-            settled[field] = _settled(nodes, field, getattr(options, field), declared, notes)
-        settled["split_column"] = _settled(nodes, "split", options.split_column, declared, notes)
-    return replace(options, **settled)
+            settled[field] = _by_name(nodes, field, getattr(options, field))
+        settled["split_column"] = _by_name(nodes, "split", options.split_column)
+    found = {
+        **_by_usual_names(edges, nodes, settled, declared),
+        **_by_values(edges, nodes, settled, declared),
+    }
+    for field, column in found.items():
+        table = edges if field in ("source", "target") or nodes is None else nodes
+        notes.append(f"{table.name}: column {column!r} taken as the {field}")
+    return replace(options, **{**settled, **found})
 
 
-def _settled(
-    table: Table, field: str, name: str | None, declared: Collection[str], notes: list[str]
-) -> str | None:
+def _by_name(table: Table, field: str, name: str | None) -> str | None:
     columns = [str(column) for column in table.frame.columns]
     found = _in_any_case(field if name is None else name, columns)
     if name is None:  # a column that need not be there
         return found if found in columns else None
-    if found in columns or name != field:
-        return found
-    others = [
-        column
-        for column in columns
-        if column.lower() in OTHER_NAMES.get(field, ()) and column not in declared
-    ]
-    if not others and table.is_file and field in _PLACES and columns[:1] == ["column_1"]:
-        others = columns[_PLACES[field] :][:1]
-    if len(others) != 1:
-        return name
-    notes.append(f"{table.name}: column {others[0]!r} taken as the {field}")
-    return others[0]
+    return found
+
+
+def _unsettled(table: Table, settled: dict[str, Any], fields: Sequence[str]) -> list[str]:
+    """The uses that are left at their usual names, which the table does not have."""
+    columns = set(map(str, table.frame.columns))
+    return [field for field in fields if settled[field] == field and field not in columns]
+
+
+def _by_usual_names(
+    edges: Table, nodes: Table | None, settled: dict[str, Any], declared: Collection[str]
+) -> dict[str, str]:
+    found = {}
+    fields_of = [(edges, ("source", "target"))] + ([(nodes, ("id", "label"))] if nodes else [])
+    for table, fields in fields_of:
+        for field in _unsettled(table, settled, fields):
+            columns = [str(column) for column in table.frame.columns if column not in declared]
+            others = [column for column in columns if column.lower() in OTHER_NAMES[field]]
+            if not others and table.is_file and field in _PLACES and columns[:1] == ["column_1"]:
+                others = columns[_PLACES[field] :][:1]
+            if len(others) == 1:
+                found[field] = others[0]
+    return found
+
+
+def _by_values(
+    edges: Table, nodes: Table | None, settled: dict[str, Any], declared: Collection[str]
+) -> dict[str, str]:
+    """Columns that hold the same ids, where names do not tell; two columns alone are the ends."""
+    ends = _unsettled(edges, settled, ("source", "target"))
+    columns = [str(column) for column in edges.frame.columns]
+    if len(ends) == 2 and len(columns) == 2 and not any(_is_usual(name) for name in columns):
+        return dict(zip(ends, columns, strict=True))
+    wants_id = nodes is not None and bool(_unsettled(nodes, settled, ("id",)))
+    if nodes is None or not (wants_id or len(ends) == 2):
+        return {}
+    sides = columns if len(ends) == 2 else [settled["source"], settled["target"]]
+    named = {settled["id"]} if not wants_id else set(map(str, nodes.frame.columns)) - {*declared}
+    if not set(sides) <= set(columns) or not named <= set(map(str, nodes.frame.columns)):
+        return {}
+    values = {side: set(as_text(edges.frame[side]).tolist()) - {""} for side in sides}
+    for name in nodes.frame.columns:
+        if str(name) not in named:
+            continue
+        ids = as_text(nodes.frame[name]).tolist()
+        if len(set(ids)) < len(ids):
+            continue
+        # Most of an end's ids must be known; then it can hardly be anything else.
+        alike = [
+            side for side in sides if len(values[side].intersection(ids)) > 0.5 * len(values[side])
+        ]
+        if len(alike) == 2:
+            return dict(zip(ends, alike, strict=False)) | ({"id": str(name)} if wants_id else {})
+    return {}
+
+
+def _is_usual(name: str) -> bool:
+    return any(name.lower() in others for others in OTHER_NAMES.values())
 
 
 def _entry(entry: str, columns: Sequence[str]) -> str:

@@ -5,38 +5,33 @@ Files or objects enter, a `LoadedGraph` leaves; `graph_files` reads files that h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import Duplicates, Graph, SelfLoops
-from graphconv.io.joined_tables import join_tables, matching_files
 from graphconv.io.node_types import build_typed_graph
 from graphconv.io.number_columns import MissingValue
 from graphconv.io.pyg import from_pyg
 from graphconv.io.table_columns import unused
 from graphconv.io.table_encoding import TableEncoding
-from graphconv.io.table_files import Table, read_table, table_of_frame
+from graphconv.io.table_files import Table
 from graphconv.io.table_graph import LoadedGraph, TableOptions, build_graph
+from graphconv.io.table_sources import Sources, name_of_source, read_source
 from graphconv.io.wording import shown
 
 if TYPE_CHECKING:
     import networkx as nx
-    import pandas as pd
-
-# A file, a pattern such as "edges-*.csv", or several of these.
-Files: TypeAlias = str | Path | Sequence[str | Path]
 
 __all__ = ["LoadedGraph", "from_frames", "from_networkx", "from_pyg", "read_tables"]
 
 
 def read_tables(
-    edges: Files | None,
-    nodes: Files | Mapping[str, Files] | None = None,
+    edges: Sources | None,
+    nodes: Sources | Mapping[str, Sources] | None = None,
     *,
     source: str = "source",
     target: str = "target",
@@ -70,20 +65,22 @@ def read_tables(
     thousands: str | None = None,
     header: bool | None = None,
 ) -> LoadedGraph:
-    r"""Read a graph from a file of edges and, perhaps, a file of nodes.
+    r"""Read a graph from a table of edges and, perhaps, a table of nodes.
 
-    Files are CSV, TSV or Parquet, by their suffix. Ids are text without surrounding blanks,
-    whatever the file: "007" stays "007", the number 7 of a Parquet file is "7".
+    Files are CSV, TSV, Parquet, JSON or spreadsheets, by their suffix. Ids of files are text
+    without surrounding blanks: "007" stays "007", the number 7 of a Parquet file is "7". Ids of
+    data frames keep their type, unless the other table is a file.
 
     Parameters
     ----------
-    edges, nodes : paths, or sequences of paths
-        A path may be a pattern such as "edges-*.csv"; files of one table must have the same
-        columns. Nodes that only the edges name come after those of the table, without a label:
-        their numbers are unknown, see `missing_value`. `edges` may be None with `merge_into`.
-        Nodes of several types are given as ``{"user": "users.csv", "item": "items.csv"}``: ids of
-        different types are different nodes, each type has columns of its own, and labels belong
-        to one of them; see `node_types`.
+    edges, nodes : paths or data frames, or sequences of these
+        Frames are those of pandas, polars or pyarrow. A path may be "-" for standard input, or a
+        pattern such as "edges-*.csv"; files of one table must have the same columns. Nodes that
+        only the edges name come after those of the table, without a label: their numbers are
+        unknown, see `missing_value`. `edges` may be None with `merge_into`. Nodes of several
+        types are given as ``{"user": "users.csv", "item": "items.csv"}``: ids of different types
+        are different nodes, each type has columns of its own, and labels belong to one of them;
+        see `node_types`.
     source, target : str
         The columns of the edge file with the two ends of an edge.
     source_type, target_type : str, optional
@@ -183,7 +180,7 @@ def read_tables(
         require_label=require_label,
         encoding=encoding,
         merge_into=merge_into,
-        name=name if name is not None else _listed(edges or "graph")[0].name.split(".")[0],
+        name=name if name is not None else name_of_source(edges),
         delimiter=delimiter,
         file_encoding=file_encoding,
         decimal=decimal,
@@ -193,15 +190,20 @@ def read_tables(
     edge_table = (
         _no_edges(options)
         if edges is None
-        else _read_files(edges, options.edge_text_columns, options)
+        else read_source(edges, "edges", options.edge_text_columns, options)
     )
-
-    def read(files: Files) -> Table:
-        return _read_files(files, options.node_text_columns, options)
-
-    if isinstance(nodes, Mapping):
-        return _build(edge_table, {name: read(files) for name, files in nodes.items()}, options)
-    return _build(edge_table, None if nodes is None else read(nodes), options)
+    if nodes is None:
+        return _build(edge_table, None, options)
+    sources = nodes if isinstance(nodes, Mapping) else {"nodes": nodes}
+    tables = {
+        name: read_source(source, name, options.node_text_columns, options)
+        for name, source in sources.items()
+    }
+    # A frame beside a file: ids of all must be text to match.
+    is_file = any(table.is_file for table in (edge_table, *tables.values()))
+    edge_table = replace(edge_table, is_file=is_file)
+    tables = {name: replace(table, is_file=is_file) for name, table in tables.items()}
+    return _build(edge_table, tables if isinstance(nodes, Mapping) else tables["nodes"], options)
 
 
 def _build(
@@ -221,17 +223,6 @@ def _build(
     return build_typed_graph(edges, {}, options)
 
 
-def _listed(files: Files) -> list[Path]:
-    return [Path(files)] if isinstance(files, str | Path) else [Path(file) for file in files]
-
-
-def _read_files(files: Files, text_columns: Collection[str], options: TableOptions) -> Table:
-    paths = [path for pattern in _listed(files) for path in matching_files(pattern)]
-    if not paths:
-        raise ValueError("at least one file must be given, got none")
-    return join_tables([read_table(path, text_columns, options.text_format) for path in paths])
-
-
 def _no_edges(options: TableOptions) -> Table:
     import pandas as pd
 
@@ -241,16 +232,12 @@ def _no_edges(options: TableOptions) -> Table:
     return Table(frame, "no edges", str, is_file=True)
 
 
-def from_frames(
-    edges: pd.DataFrame,
-    nodes: pd.DataFrame | Mapping[str, pd.DataFrame] | None = None,
-    **options: Any,
-) -> LoadedGraph:
+def from_frames(edges: Any, nodes: Any = None, **options: Any) -> LoadedGraph:
     """Make a graph of data frames.
 
     Parameters
     ----------
-    edges, nodes : DataFrame
+    edges, nodes : DataFrame of pandas, polars or pyarrow
         As the files of `read_tables`, but ids and labels keep their types. The index of `nodes`
         may carry the ids.
     **options
@@ -269,16 +256,7 @@ def from_frames(
     >>> from_frames(edges, nodes).graph
     Graph('graph': 3 nodes, 2 edges, no features, 2 classes, 2 labelled)
     """
-    settings = TableOptions(**options)
-    edge_table = table_of_frame(edges, "edges")
-    if isinstance(nodes, Mapping):
-        tables = {
-            name: table_of_frame(frame, name, id_column=settings.id)
-            for name, frame in nodes.items()
-        }
-        return _build(edge_table, tables, settings)
-    node_table = None if nodes is None else table_of_frame(nodes, "nodes", id_column=settings.id)
-    return _build(edge_table, node_table, settings)
+    return read_tables(edges, nodes, **options)
 
 
 def from_networkx(

@@ -19,18 +19,21 @@ from graphconv.io.delimited import (
     read_header,
     unreadable_as_value_error,
 )
+from graphconv.io.json_files import JSON_SUFFIXES, read_json
 from graphconv.io.sniffing import (
     DELIMITERS,
     TextFormatOptions,
     sniff_text_format,
     usual_delimiter,
 )
+from graphconv.io.spreadsheets import SHEET_SUFFIXES, read_sheet
 from graphconv.io.wording import did_you_mean, is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
 
 PARQUET_SUFFIXES = (".parquet", ".pq")
+TABLE_SUFFIXES = (*DELIMITERS, *PARQUET_SUFFIXES, *JSON_SUFFIXES, *SHEET_SUFFIXES)
 _PACKED = ", ".join(suffix for suffix in OPENERS if suffix != ".gz")
 
 
@@ -90,9 +93,14 @@ def read_table(
     suffix = plain_suffix(path)
     if suffix in PARQUET_SUFFIXES and path.suffix.lower() == suffix:
         return _read_parquet(path)
+    format_options = format_options or TextFormatOptions()
     if suffix in DELIMITERS:
-        return _read_text(path, text_columns, format_options or TextFormatOptions())
-    known = ", ".join([*DELIMITERS, *PARQUET_SUFFIXES])
+        return _read_text(path, text_columns, format_options)
+    if suffix in JSON_SUFFIXES:
+        return _read_json(path, suffix)
+    if suffix in SHEET_SUFFIXES and path.suffix.lower() == suffix:
+        return _read_sheet(path, format_options)
+    known = ", ".join(TABLE_SUFFIXES)
     raise ValueError(f"{path.name} must end in one of {known} (or .csv.gz, {_PACKED})")
 
 
@@ -115,6 +123,22 @@ def _read_text(
         is_file=True,
         notes=tuple(notes),
     )
+
+
+def _read_json(path: Path, suffix: str) -> Table:
+    with unreadable_as_value_error(path.name):
+        frame, has_lines = read_json(path, suffix)
+    row_is = "line" if has_lines else "row"
+    table = table_of_frame(frame, path.name)
+    return Table(table.frame, path.name, lambda row: f"{path.name}, {row_is} {row + 1}", True)
+
+
+def _read_sheet(path: Path, format_options: TextFormatOptions) -> Table:
+    has_header = format_options.header is not False
+    frame, notes = read_sheet(path, has_header=has_header)
+    first = 2 if has_header else 1
+    at = lambda row: f"{path.name}, row {row + first}"  # noqa: E731
+    return Table(frame, path.name, at, is_file=True, notes=tuple(notes))
 
 
 def existing_file(path: str | Path) -> Path:
@@ -179,11 +203,16 @@ def _read_parquet(path: Path) -> Table:
 
     with path.open("rb") as handle:
         try:
-            # Without pandas' metadata an index with a name is a column like any other.
-            frame = pq.ParquetFile(handle).read().to_pandas(ignore_metadata=True)
+            frame = frame_of_arrow(pq.ParquetFile(handle).read())
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
             reason = " ".join(str(error).split())[:120]
             raise ValueError(f"{path.name} must be a Parquet file: {reason}") from None
     table = table_of_frame(frame, path.name)
-    frame = table.frame[[c for c in table.frame.columns if not str(c).startswith("__index_level_")]]
-    return Table(frame, path.name, lambda row: f"{path.name}, row {row + 1}", is_file=True)
+    return Table(table.frame, path.name, lambda row: f"{path.name}, row {row + 1}", is_file=True)
+
+
+def frame_of_arrow(table: Any) -> pd.DataFrame:
+    """An Arrow table as a pandas frame; an index with a name is a column like any other."""
+    # Without pandas' metadata no column becomes an index.
+    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+    return frame[[c for c in frame.columns if not str(c).startswith("__index_level_")]]

@@ -278,7 +278,7 @@ def node_features(
                 )
             )
         return encoding or TableEncoding(), None
-    left = _feature_columns(nodes, options)
+    left = feature_columns(nodes, options)
     if encoding is None:
         roles = settle_roles(nodes, left, options)
         columns += lines_about(roles)
@@ -313,7 +313,7 @@ def _named(role: str, roles: Sequence[ColumnRole], first: Sequence[str]) -> list
     return [*first, *(r.name for r in roles if r.role == role and r.name not in first)]
 
 
-def _feature_columns(nodes: Table, options: TableOptions) -> list[str]:
+def feature_columns(nodes: Table, options: TableOptions) -> list[str]:
     """The columns that describe the nodes: neither ids, labels nor splits."""
     uses = [options.id]
     if options.require_label or options.label in nodes.frame.columns:

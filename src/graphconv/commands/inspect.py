@@ -1,0 +1,93 @@
+"""graphconv inspect: what each column is taken for, all problems, and the command to train."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from graphconv.commands.console import Screen
+from graphconv.commands.data_source import DataRequest
+from graphconv.commands.option_names import as_options, spell_option
+from graphconv.io.inspection import Inspection, TableReport, inspect
+from graphconv.io.wording import count
+
+_WIDTH = 80
+# Further columns of a table are counted only.
+_LISTED = 40
+
+
+def run_inspection(request: DataRequest, screen: Screen) -> None:
+    """Show what was found."""
+    if request.edges is None or request.name is not None:
+        raise ValueError("inspect looks at tables: give --edges and, perhaps, --nodes")
+    found = inspect(
+        list(request.edges), request.nodes and list(request.nodes), **request.table_options
+    )
+    command = train_command(request, found)
+    screen.result({**found.to_json(), "command": command})
+    for table in found.tables:
+        _show_table(table, screen)
+        screen.say("")
+    for problem in found.problems:
+        screen.say(f"problem: {as_options(problem)}")
+    for note in found.notes:
+        screen.say(f"note: {as_options(note)}")
+    what = "train with" if found.is_answered else "once that is mended, train with"
+    screen.say(f"{what}:\n  {command}")
+
+
+def train_command(request: DataRequest, found: Inspection) -> str:
+    """The command that trains on the tables as they were shown."""
+    words = ["graphconv", "train"]
+    for option, files in (("--edges", request.edges), ("--nodes", request.nodes)):
+        for file in files or ():
+            words += [option, shlex.quote(file)]
+    for name, value in found.options.items():
+        if name == "require_label":
+            continue
+        words += _option(name, value)
+    return " ".join(words)
+
+
+def _option(name: str, value: Any) -> Sequence[str]:
+    if isinstance(value, bool):
+        return [spell_option(name, str(value))]
+    if isinstance(value, list | tuple):
+        # A name with a comma is quoted as in a CSV file.
+        value = ",".join(f'"{each}"' if "," in each else each for each in value)
+    return [spell_option(name), shlex.quote(str(value))]
+
+
+def _show_table(table: TableReport, screen: Screen) -> None:
+    title = f"{table.what}: {table.name}, {count(table.n_rows, 'row')}"
+    rows = []
+    for column in table.columns[:_LISTED]:
+        missing = f"{column.missing:.0%}" if column.missing else "-"
+        rows.append([_cut(column.name, 20), _cut(column.role, 30), missing.replace("%", " %")])
+    widths = [max([len(row[place]) for row in rows] + [8]) for place in range(3)]
+    room = max(12, _WIDTH - sum(widths) - 2 - 3 * 3)
+    for row, column in zip(rows, table.columns, strict=False):
+        row.append(_fitting(column.examples, room))
+    more = len(table.columns) - len(rows)
+    if more > 0:
+        rows.append([f"... {more:,} more", "", "-", ""])
+    screen.table(title, ["column", "taken as", "missing", "examples"], rows)
+    for how in table.how:
+        screen.say(textwrap.fill(f"({how})", _WIDTH, initial_indent="  ", subsequent_indent="  "))
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def _fitting(examples: Sequence[str], width: int) -> str:
+    """As many examples as there is room for, one at least."""
+    text = ""
+    for example in examples:
+        longer = f"{text}, {example}" if text else _cut(example, width)
+        if len(longer) > width:
+            break
+        text = longer
+    return text

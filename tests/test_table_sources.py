@@ -1,0 +1,99 @@
+"""Tables from JSON, spreadsheets, standard input and data frames of several libraries."""
+
+import io
+import json
+import sys
+from datetime import date
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from graphconv.io.readers import read_tables
+from graphconv.io.table_files import read_table
+
+EDGES = {"source": [1, 2], "target": [2, 3]}
+NODES = [
+    {"id": 1, "label": "x", "age": 31, "vector": [0.5, 1.0], "since": "2024-02-01"},
+    {"id": 2, "label": "y", "age": 47, "vector": [0.25, 2.0], "since": "2023-12-24"},
+    {"id": 3, "label": None, "age": 25, "vector": [0.0, 3.0], "since": "2024-03-03"},
+]
+
+
+def features_of(edges, nodes):
+    graph = read_tables(edges, nodes).graph
+    return graph.features.tolist(), graph.labels.tolist()
+
+
+@pytest.fixture
+def expected():
+    return features_of(pd.DataFrame(EDGES), pd.DataFrame(NODES))
+
+
+def test_json_and_json_lines(tmp_path, expected):
+    (tmp_path / "edges.json").write_text(json.dumps(EDGES))
+    (tmp_path / "nodes.json").write_text(json.dumps(NODES))
+    (tmp_path / "nodes.jsonl").write_text("\n".join(map(json.dumps, NODES)) + "\n\n")
+    (tmp_path / "lines.json").write_text("\n".join(map(json.dumps, NODES)))
+    for name in ("nodes.json", "nodes.jsonl", "lines.json"):
+        assert features_of(tmp_path / "edges.json", tmp_path / name) == expected
+    assert read_table(tmp_path / "nodes.jsonl").at(1) == "nodes.jsonl, line 2"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.json", "[1, 2]", r"^a\.json must hold a list of objects, or an object of lists, got"),
+        ("a.json", '{"a": [1], "b": []}', r"^a\.json: all columns must be equally long"),
+        ("a.json", "[{]", r"^a\.json, line 1: "),
+        ("a.jsonl", '{"a": 1}\n[1]\n', r"^a\.jsonl, line 2: a row must be an object, got '\[1\]"),
+        ("a.jsonl", '{"a": 1}\n{"a"\n', r"^a\.jsonl, line 2: Expecting"),
+        ("a.xlsx", "no sheet", r"^a\.xlsx must be a spreadsheet"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_one_line(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read_table(tmp_path / name)
+
+
+def test_spreadsheets(tmp_path, expected):
+    rows = [{**row, "since": date.fromisoformat(row["since"])} for row in NODES]
+    frame = pd.DataFrame(rows).assign(vector=[str(row["vector"]) for row in NODES])
+    path = tmp_path / "book.xlsx"
+    with pd.ExcelWriter(path, engine="openpyxl") as book:
+        frame.to_excel(book, sheet_name="people", index=False)
+        pd.DataFrame({"a": [1]}).to_excel(book, sheet_name="other", index=False)
+    assert features_of(pd.DataFrame(EDGES), path) == expected
+    table = read_table(path)
+    assert table.notes == ("book.xlsx: of 2 sheets the first, 'people', is read",)
+    assert table.frame["id"].tolist() == [1, 2, 3]
+    assert table.at(0) == "book.xlsx, row 2"
+
+
+def test_frames_of_any_library_and_files_in_any_mix(tmp_path, expected):
+    pd.DataFrame(NODES).to_parquet(tmp_path / "nodes.parquet")
+    nodes = [pl.DataFrame(NODES), pa.Table.from_pylist(NODES), tmp_path / "nodes.parquet"]
+    for edges in (pd.DataFrame(EDGES), pl.DataFrame(EDGES), pa.table(EDGES)):
+        for table in nodes:
+            assert features_of(edges, table) == expected
+    loaded = read_tables(pl.DataFrame(EDGES), pl.DataFrame(NODES))
+    assert loaded.graph.node_ids.tolist() == [1, 2, 3]
+    assert read_tables(pl.DataFrame(EDGES), nodes[2]).graph.node_ids.tolist() == ["1", "2", "3"]
+    with pytest.raises(TypeError, match=r"^edges must be a path or a data frame of pandas, polars"):
+        read_tables({"source": [1]})
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "jsonl", "parquet"])
+def test_standard_input(monkeypatch, kind):
+    frame = pd.DataFrame({"source": ["a", "b"], "target": ["b", ""]})
+    content = {
+        "csv": lambda: frame.to_csv(index=False).encode(),
+        "json": lambda: frame.to_json(orient="records").encode(),
+        "jsonl": lambda: frame.to_json(orient="records", lines=True).encode(),
+        "parquet": frame.to_parquet,
+    }[kind]()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    with pytest.raises(ValueError, match=r"^standard input\.\w+, (line|row) [23]: column 'ta"):
+        read_tables("-")
