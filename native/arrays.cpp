@@ -59,7 +59,7 @@ public:
     // Forgets the oldest pieces until no more than that is kept.
     void trim(std::int64_t n_bytes) {
         std::size_t n_gone = 0;
-        for (; total_ > n_bytes; ++n_gone) total_ -= pieces_[n_gone].n_bytes;
+        for (; total_ > n_bytes && n_gone < pieces_.size(); ++n_gone) total_ -= pieces_[n_gone].n_bytes;
         pieces_.erase(pieces_.begin(), pieces_.begin() + std::ptrdiff_t(n_gone));
     }
 
@@ -174,6 +174,11 @@ void Array::require_vector(std::int64_t expected, const char* of) const {
          std::string(name_) + " must have shape (" +
              (expected < 0 ? std::string("n") : std::to_string(expected)) + ",)" + of +
              ", got shape " + shape(view_));
+}
+
+void Array::require_writable() const {
+    if (none() || !view_.readonly) return;
+    fail(nb::exception_type::value_error, std::string(name_) + " must be writable");
 }
 
 nb::object new_matrix(std::int64_t n_rows, std::int64_t n_columns, Kind kind) {

@@ -29,7 +29,10 @@ public:
 
     bool none() const { return view_.obj == nullptr; }
     int n_dimensions() const { return view_.ndim; }
-    std::int64_t size(int dimension) const { return view_.shape[dimension]; }
+    // 0 for a dimension that is not there: what is asked before the checks must not read beyond.
+    std::int64_t size(int dimension) const {
+        return dimension < view_.ndim ? view_.shape[dimension] : 0;
+    }
     std::int64_t n_elements() const { return view_.len / view_.itemsize; }
     Kind kind() const { return kind_; }
     template <class T>
@@ -42,6 +45,7 @@ public:
     void require_dimensions(int n) const;
     void require_elements(std::int64_t n, const char* like) const;
     void require_vector(std::int64_t size, const char* of) const;
+    void require_writable() const;
 
 private:
     Py_buffer view_;

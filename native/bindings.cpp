@@ -27,7 +27,7 @@ nb::object walks(nb::handle rows, nb::handle totals, nb::handle starts, nb::hand
     sums.require_vector(csr.n_entries() + 1, ", one more than entries");
     from.require_kind(Kind::int64, "");
     from.require_vector(-1, "");
-    const std::int64_t steps = at_least(0, n_steps, "n_steps");
+    const std::int64_t steps = places(0, n_steps, "n_steps");
     const std::uint64_t hashed = PyLong_AsUnsignedLongLong(key.ptr());
     if (hashed == std::uint64_t(-1) && PyErr_Occurred() != nullptr) {
         PyErr_Clear();
@@ -87,6 +87,7 @@ void adam(nb::handle parameter, nb::handle gradient, nb::handle mean, nb::handle
         other->require_kind(to.kind(), " like parameter");
         other->require_elements(to.n_elements(), " like parameter");
     }
+    for (const Array* each : {&to, &means, &squares}) each->require_writable();
     const double t = number(step, "step");
     const double rate = number(learning_rate, "learning_rate") / (1 - std::pow(kBeta1, t));
     const double decay = number(weight_decay, "weight_decay");
@@ -97,6 +98,25 @@ void adam(nb::handle parameter, nb::handle gradient, nb::handle mean, nb::handle
                                         squares.data<T>(), to.n_elements(), T(rate), T(decay),
                                         T(kBeta1), T(kBeta2), T(correction), T(kEpsilon)});
     });
+}
+
+// Rows to copy must lie within the entries, and their copies within the result.
+void require_rows_within(const Array& begin, const Array& end, const Array& offsets,
+                         std::int64_t n_entries, std::int64_t n_results, std::int64_t most) {
+    const auto *first = begin.data<const std::int64_t>(), *last = end.data<const std::int64_t>();
+    const auto* to = offsets.data<const std::int64_t>();
+    for (std::int64_t row = 0; row < begin.size(0); ++row) {
+        if (first[row] < 0 || first[row] > last[row] || last[row] > n_entries) {
+            fail("rows must lie within the " + std::to_string(n_entries) + " entries, got row " +
+                 std::to_string(row) + " from " + std::to_string(first[row]) + " to " +
+                 std::to_string(last[row]));
+        }
+        const std::int64_t length = last[row] - first[row];
+        const std::int64_t taken = most == 0 || length < most ? length : most;
+        if (to[row] < 0 || to[row] > n_results - taken) {
+            fail("columns must have room for all rows, got " + std::to_string(n_results));
+        }
+    }
 }
 
 // Fills `columns` and `chosen`, which the caller has made large enough.
@@ -117,8 +137,11 @@ void sample(nb::handle begin, nb::handle end, nb::handle offsets, nb::handle row
         weights.require_kind(Kind::float32, " or float64");
     }
     if (!weights.none()) picked.require_kind(weights.kind(), " like values");
-    const std::int64_t most = integer(fanout, "fanout");
-    if (most < 0) fail("fanout must not be negative");
+    weights.require_vector(from.n_elements(), " like indices");
+    picked.require_vector(out.n_elements(), " like columns");
+    for (const Array* each : {&out, &picked}) each->require_writable();
+    const std::int64_t most = places(0, fanout, "fanout");
+    require_rows_within(first, last, to, from.n_elements(), out.n_elements(), most);
     const Kind kind = weights.none() ? Kind::float32 : weights.kind();
     with_types(kind, from.kind() == Kind::int64, [&](auto t, auto i) {
         using T = decltype(t);

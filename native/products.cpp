@@ -62,7 +62,8 @@ void propagate_sparse(nb::handle rows, nb::handle features, nb::handle columns,
     indptr.require_vector(csr.n_rows() + 1, ", one more than rows");
     found.require_kind(index, " like rows.begin");
     found.require_vector(entries.size(0), " like entries");
-    const std::int64_t n_columns = at_least(0, columns, "n_columns");
+    for (const Array* each : {&indptr, &found, &entries}) each->require_writable();
+    const std::int64_t n_columns = places(0, columns, "n_columns");
     with_types(entries.kind(), csr.wide(), [&](auto t, auto i) {
         using T = decltype(t);
         using I = decltype(i);
@@ -98,7 +99,7 @@ nb::object feature_product_transposed(nb::handle rows, nb::handle dense, nb::han
     const Array from(dense, "dense");
     require_float_matrix(from);
     csr.require_values(from.kind(), " like dense");
-    const std::int64_t n_columns = at_least(0, columns, "n_columns");
+    const std::int64_t n_columns = places(0, columns, "n_columns");
     if (from.size(0) != csr.n_rows()) {
         fail("dense must have one row for each row of the features, got " +
              std::to_string(from.size(0)) + " for " + std::to_string(csr.n_rows()));
@@ -122,13 +123,14 @@ void pack_rows(nb::handle rows, nb::handle columns, nb::handle ranges, nb::handl
     const CsrArrays csr(rows);
     const Array begins(begin, "begin"), ends(end, "end"), found(indices, "indices");
     const Array entries(values, "values");
-    const std::int64_t n_columns = at_least(0, columns, "n_columns");
-    const std::int64_t n_ranges = at_least(1, ranges, "n_ranges");
+    const std::int64_t n_columns = places(0, columns, "n_columns");
+    const std::int64_t n_ranges = places(1, ranges, "n_ranges");
     const Kind index = csr.wide() ? Kind::int64 : Kind::int32;
     require_float(entries);
     csr.require_values(entries.kind(), " like values");
     if (!csr.has_values()) fail("rows.values must not be None");
     for (const Array* each : {&begins, &ends, &found}) each->require_kind(index, " like rows.begin");
+    for (const Array* each : {&begins, &ends, &found, &entries}) each->require_writable();
     begins.require_vector(csr.n_rows() * n_ranges, ", one for each piece");
     ends.require_vector(csr.n_rows() * n_ranges, ", one for each piece");
     found.require_vector(entries.size(0), " like values");
@@ -146,7 +148,7 @@ nb::object packed_product(nb::handle pieces, nb::handle ranges, nb::handle weigh
     require_float_matrix(from);
     csr.require_values(from.kind(), " like weight");
     if (!csr.has_values()) fail("rows.values must not be None");
-    const std::int64_t n_ranges = at_least(1, ranges, "n_ranges");
+    const std::int64_t n_ranges = places(1, ranges, "n_ranges");
     if (csr.n_rows() % n_ranges != 0) {
         fail("pieces must be a multiple of n_ranges, got " + std::to_string(csr.n_rows()) + " and " +
              std::to_string(n_ranges));

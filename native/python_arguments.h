@@ -5,8 +5,14 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <vector>
+
+#if defined(__linux__)
+#include <cxxabi.h>
+#include <unistd.h>
+#endif
 
 #include "arguments.h"
 #include "arrays.h"
@@ -33,10 +39,22 @@ inline std::int64_t integer(nb::handle source, const char* name) {
     return value;
 }
 
+// So many rows, columns or pieces there can be; twice as many of each still fit 64 bits.
+constexpr std::int64_t kMostPlaces = std::int64_t(1) << 31;
+
 inline std::int64_t at_least(std::int64_t least, nb::handle source, const char* name) {
     const std::int64_t value = integer(source, name);
     if (value < least) {
         fail(std::string(name) + " must be at least " + std::to_string(least) + ", got " +
+             std::to_string(value));
+    }
+    return value;
+}
+
+inline std::int64_t places(std::int64_t least, nb::handle source, const char* name) {
+    const std::int64_t value = at_least(least, source, name);
+    if (value > kMostPlaces) {
+        fail(std::string(name) + " must be at most " + std::to_string(kMostPlaces) + ", got " +
              std::to_string(value));
     }
     return value;
@@ -138,15 +156,47 @@ inline void require_float_matrix(const Array& array) {
     require_float(array);
 }
 
-// Calls f.run<T, I>() for the types of the arrays, without the interpreter lock.
+// Without the interpreter lock for as long as it lives.
+class Unlocked {
+public:
+    Unlocked() : state_(PyEval_SaveThread()) {}
+    Unlocked(const Unlocked&) = delete;
+    Unlocked& operator=(const Unlocked&) = delete;
+
+    // A daemon thread that comes back when the interpreter is gone is ended by it in here, by an
+    // exception of the C library's that must not pass a destructor. It waits for the process's end.
+    void lock() {
+#if defined(__GLIBC__)
+        try {
+            PyEval_RestoreThread(state_);
+        } catch (abi::__forced_unwind&) {
+            for (;;) pause();
+        }
+#else
+        PyEval_RestoreThread(state_);
+#endif
+    }
+
+private:
+    PyThreadState* state_;
+};
+
+// Calls f(T(), I()) for the types of the arrays, without the interpreter lock.
 template <class F>
 void with_types(Kind kind, bool wide, F f) {
-    nb::gil_scoped_release unlocked;
-    if (kind == Kind::float32) {
-        wide ? f(float(), std::int64_t()) : f(float(), std::int32_t());
-    } else {
-        wide ? f(double(), std::int64_t()) : f(double(), std::int32_t());
+    Unlocked unlocked;
+    std::exception_ptr failure;
+    try {
+        if (kind == Kind::float32) {
+            wide ? f(float(), std::int64_t()) : f(float(), std::int32_t());
+        } else {
+            wide ? f(double(), std::int64_t()) : f(double(), std::int32_t());
+        }
+    } catch (...) {
+        failure = std::current_exception();
     }
+    unlocked.lock();
+    if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace graphconv

@@ -46,10 +46,14 @@ def make_runner(monkeypatch, capsys):
     return run
 
 
-def start(*arguments, cwd, **options):
-    """Start a command line in a process of its own."""
+def start(*arguments, cwd, environment=None, **options):
+    """Start a command line in a process of its own, with more environment variables if need be."""
     paths = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        **(environment or {}),
+    }
     return subprocess.Popen(
         [sys.executable, "-m", "graphconv", *map(str, arguments)],
         cwd=cwd,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -217,3 +219,77 @@ def test_wrong_arguments(
     with pytest.raises(error, match=message) as caught:
         getattr(native, name)(*arguments)
     assert "\n" not in str(caught.value)
+
+
+SCALAR, NONE = np.array(1, np.float32), np.empty(0, np.int64)
+FROZEN = np.ones(4, np.float32)
+FROZEN.flags.writeable = False
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("hidden_product", (SCALAR, LAYER), "dense must have two dimensions"),
+        ("hidden_product", (DENSE, SCALAR), "weight must have four dimensions"),
+        ("hidden_product_backward", (SCALAR, SCALAR, SCALAR), "dense must have two dimensions"),
+        ("loss", (SCALAR, LABELS, SHARES), "logits must have three dimensions"),
+        ("adam", (FROZEN, *[np.ones(4, np.float32)] * 3, 1, 0.1, 0.0), "parameter must be writ"),
+        ("pack_rows", (ROWS, 6, 2**63 - 1), "Maximum allowed dimension"),
+        ("pack_rows", (ROWS, 2**63 - 1, 1), "n_columns must be at most 2147483648"),
+        ("walks", (ROWS, None, NONE, 2**63 - 1, KEY), "n_steps must be at most 2147483648"),
+    ],
+)
+def test_what_once_ended_the_process(
+    native: ModuleType, name: str, arguments: tuple[Any, ...], message: str
+) -> None:
+    with pytest.raises((ValueError, MemoryError), match=message):
+        getattr(native, name)(*arguments)
+
+
+def test_sampled_rows_stay_within_the_entries(native: ModuleType) -> None:
+    from graphconv import _native
+
+    one, indices, columns = np.array([1]), np.arange(3), np.empty(2, np.int64)
+    scalar = np.array(1)
+    good = (one, one + 2, one - 1, one, indices, None, 0, 0, columns, None)
+    _native.sample_rows(*good)
+    assert columns.tolist() == [1, 2]
+    for place, value in ((0, one - 3), (1, one + 3), (1, one - 1), (2, one), (2, one - 2)):
+        wrong = [*good]
+        wrong[place] = value
+        with pytest.raises(ValueError, match=r"must lie within|must have room"):
+            _native.sample_rows(*wrong)
+    for place in (0, 1, 2, 3):
+        wrong = [*good]
+        wrong[place] = scalar
+        with pytest.raises(ValueError, match="must have shape"):
+            _native.sample_rows(*wrong)
+
+
+def test_memory_below_nothing_is_nothing(native: ModuleType) -> None:
+    from graphconv import _native
+
+    _native.trim_memory(-1)
+    assert native.propagate(ROWS, WEIGHT).shape == (4, 8)
+
+
+def test_a_daemon_thread_in_a_kernel_does_not_abort_the_exit(native: ModuleType) -> None:
+    """The interpreter ends the thread when it comes back from the kernel, while it is going."""
+    program = """
+import threading
+import numpy as np
+from graphconv.kernels import native
+logits = np.ones((200_000, 1, 40), np.float32)
+labels, weight = np.zeros(200_000, np.int64), np.ones(200_000)
+started = threading.Event()
+def work():
+    while True:
+        started.set()
+        native.loss(logits, labels, weight)
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+started.wait()
+"""
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=120)
+        assert done.returncode == 0, done.stderr

@@ -19,6 +19,8 @@ def exit_code(app: typer.Typer) -> int:
         code = app(prog_name="graphconv", standalone_mode=False)
     except typer.exceptions.TyperException as error:
         return _usage_error(error)
+    except KeyboardInterrupt:  # outside what typer looks after
+        code = 130
     except TrainingStoppedError as stop:
         print(f"graphconv: interrupted; {printable(str(stop))}", file=sys.stderr)
         return 130

@@ -273,7 +273,9 @@ def about_kernels(wanted: ModelRequest) -> str:
 
 def about_earlier(file: TrainingFile, resume: bool, state: dict[str, Any] | None) -> str:
     if state is not None:
-        return f"continuing after epoch {len(state['epochs'])} ({file.path})"
+        epochs = state.get("epochs")  # the rest is looked at once there is a model to compare with
+        n_run = 0 if epochs is None or not epochs.ndim else len(epochs)
+        return f"continuing after epoch {n_run} ({file.path})"
     if resume:
         return f"no unfinished training in {file.path}: starting anew"
     if file.path.exists():

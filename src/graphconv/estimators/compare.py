@@ -233,6 +233,16 @@ def _load_libraries(methods: Sequence[str]) -> None:
             make_estimator(name)
 
 
+def _figures(runs: list[Record], name: str, log: RunLog) -> list[float]:
+    for run in runs:
+        if not isinstance(run.get(name), int | float):
+            raise ValueError(
+                f"{log.path} must say {name} of each run, but does not of method "
+                f"{run.get('method')!r}, seed {run['seed']}; remove the line to have it repeated"
+            )
+    return [float(run[name]) for run in runs]
+
+
 def _conclude(
     graph: Graph, first: Graph, wanted: list[Series], log: RunLog, failed: dict[str, str]
 ) -> Comparison:
@@ -248,8 +258,8 @@ def _conclude(
         len(index) for index in (first.train_index, first.validation_index, first.test_index)
     )
     results = rank_methods(
-        {name: np.array([run["test_accuracy"] for run in own]) for name, own in runs.items()},
-        {name: float(np.mean([run["seconds"] for run in own])) for name, own in runs.items()},
+        {name: np.array(_figures(own, "test_accuracy", log)) for name, own in runs.items()},
+        {name: float(np.mean(_figures(own, "seconds", log))) for name, own in runs.items()},
         # Validation nodes decide when to stop, so they are learned from as well.
         n_test / (n_train + n_validation),
     )

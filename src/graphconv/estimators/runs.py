@@ -133,7 +133,7 @@ class RunLog:
         try:
             record: Record = json.loads(line)
             int(record["seed"]), str(record["fingerprint"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise ValueError(
                 f"{self.path}, line {number}: must be a run as JSON, got {line[:60]!r}; "
                 "remove the line to have the run repeated"

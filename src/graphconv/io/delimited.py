@@ -121,7 +121,9 @@ def read_delimited(path: Path, text: TextFormat, text_columns: Collection[str]) 
                 frame = _read_wide(path, text, keys, as_text)
             else:
                 frame = next(_pieces(path, text, keys, as_text, None))
-        except (pd.errors.ParserError, pd.errors.ParserWarning):
+        except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+            if "out of memory" in str(error):
+                raise MemoryError from None
             raise _malformed(path, text, len(columns)) from None
     if text.thousands:
         frame = _without_groups(frame, text, as_text)

@@ -130,6 +130,8 @@ def check_replaceable(folder: Path) -> None:
 def check_writable(output: Path) -> None:
     """Find out before the work, not after it, that nothing can be written."""
     place = Path(os.path.realpath(output))
+    if place.is_symlink():
+        raise ValueError(f"{output} must lead to a folder, but is a link that leads to itself")
     if place.is_mount() or place == Path.cwd():
         kind = "a mount point" if place.is_mount() else "the current folder"
         message = "{output} must not be {} itself ({}): name a folder in it"
@@ -171,7 +173,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except ValueError as error:  # of the text or its encoding
         raise ValueError(f"{path} must be JSON, but can't be read: {error}") from error
     if not isinstance(values, dict):
-        raise ValueError(f"{path} must hold a JSON object, got {type(values).__name__}")
+        raise ValueError(f"{path} must be a JSON object, got {type(values).__name__}")
     return values
 
 

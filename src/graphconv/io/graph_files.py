@@ -7,6 +7,7 @@ Market .mtx enter; a `LoadedGraph` leaves. `write_npz` is the way back.
 from __future__ import annotations
 
 import contextlib
+import io
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 _FORMAT = 1
 # What Gephi exports of a drawing as attributes of nodes.
 _DRAWN = frozenset(("x", "y", "z", "r", "g", "b", "alpha", "size"))
+# A file may unpack to this many bytes, or to so many times its size.
+_MOST_UNPACKED, _MOST_PACKING = 1 << 29, 50
 _INDEX_FIELDS = ("train_index", "validation_index", "test_index")
 
 
@@ -140,6 +143,14 @@ def read_npz(path: str | Path) -> Graph:
 def _arrays(handle: IO[bytes]) -> dict[str, npt.NDArray[Any]]:
     if not zipfile.is_zipfile(handle):
         raise ValueError("it is no zip archive")
+    packed = handle.seek(0, io.SEEK_END)
+    handle.seek(0)
+    with zipfile.ZipFile(handle) as archive:
+        claimed = sum(member.file_size for member in archive.infolist())
+    if claimed > max(_MOST_UNPACKED, _MOST_PACKING * packed):
+        raise ValueError(
+            f"it would unpack from {packed / 1e6:.1f} MB to {claimed / 1e9:.1f} GB, too much"
+        )
     handle.seek(0)
     with np.load(handle, allow_pickle=False) as loaded:
         return {name: loaded[name] for name in loaded.files}

@@ -149,6 +149,8 @@ def existing_file(path: str | Path) -> Path:
     if not path.exists():
         beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         raise FileNotFoundError(f"{path}: no such file{did_you_mean(path.name, beside)}")
+    if not path.is_file():  # who reads a pipe waits until somebody writes to it
+        raise ValueError(f"{path} must be a file, but is a pipe or a device")
     return path
 
 

@@ -124,6 +124,8 @@ def native_missing() -> str | None:
     try:
         importlib.import_module("graphconv._native")
     except ImportError as error:
+        if "GRAPHCONV_SIMD must" in str(error):  # they are there, but not those that were asked for
+            raise ValueError(str(error)) from None
         return f"graphconv was installed without its C++ kernels ({error})"
     return None
 

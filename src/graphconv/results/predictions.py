@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -163,11 +163,21 @@ def write_table_blocks(blocks: Iterable[Mapping[str, Any]], path: Path) -> None:
             return
         with new.open("w", newline="", encoding="utf-8") as file:
             delimiter = "\t" if suffix == ".tsv" else ","
-            writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+            writer = csv.writer(_PlainEnds(file), delimiter=delimiter, lineterminator="\r\n")
             for number, columns in enumerate(blocks):
                 if number == 0:
                     writer.writerow(columns)
                 writer.writerows(zip(*(_cells(columns[name]) for name in columns), strict=True))
+
+
+class _PlainEnds:
+    """Rows that end in a line feed, though csv ends them in two characters: it quotes both then."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, row: str) -> int:
+        return self._file.write(row[:-2] + "\n")
 
 
 def _write_parquet(blocks: Iterable[Mapping[str, Any]], path: Path) -> None:

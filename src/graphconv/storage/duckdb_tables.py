@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 _COMPRESSED = (".gz", ".zst")
 _WHOLE_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _NUMBER_TYPES = (*_WHOLE_TYPES, "UBIGINT", "HUGEINT", "FLOAT", "DOUBLE", "BOOLEAN", "DECIMAL")
-_BLANKS = "chr(32) || chr(9) || chr(10) || chr(11) || chr(12) || chr(13)"
+# What the table reader takes for blanks: of text all that Python does, of numbers ASCII's.
+_BLANKS = " || ".join(f"chr({code})" for code in range(0x3001) if chr(code).isspace())
+_NUMBER_BLANKS = "chr(32) || chr(9) || chr(10) || chr(11) || chr(12) || chr(13)"
+# Bytes of a row of text. DuckDB drops a longer one at a file's end, unless it is told of a limit.
+_LONGEST_ROW = 1 << 26
 # Seconds between two looks at how far a statement is.
 _LOOK_EVERY = 0.5
 
@@ -68,7 +72,7 @@ class TableFiles:
         return (
             f"read_csv([{listed}], header = true, auto_detect = false, columns = {{{types}}}, "
             f"delim = {quoted(self.delimiter)}, quote = '\"', escape = '\"', "
-            "hive_partitioning = false)"
+            f"hive_partitioning = false, max_line_size = {_LONGEST_ROW})"
         )
 
     def is_whole(self, column: str) -> bool:
@@ -89,7 +93,9 @@ class TableFiles:
         name = identifier(column)
         if self.columns[column] == "VARCHAR":
             # A bare cast would be moved into the reader of the file, where it fails on text.
-            name = f"trim({name}, {_BLANKS})"
+            # DuckDB takes 1_000 for a number, where nobody else does.
+            bare = f"trim({name}, {_NUMBER_BLANKS})"
+            name = f"CASE WHEN contains({name}, '_') THEN '' ELSE {bare} END"
         return f"TRY_CAST({name} AS DOUBLE)"
 
     def require(self, column: str, parameter: str) -> str:

@@ -26,6 +26,8 @@ _LARGEST_DOUBT = 0.5
 # between 0.37 and 2.7. Five hundred nodes overrule it; thirty do not.
 _SPREAD = 0.5
 _SMALLEST_SHARE = 1e-30
+# Numbers that a calibration is fitted to, but for so many nodes at least.
+_MOST_NUMBERS, _LEAST_NODES = 200_000, 500
 
 
 class Reliability(NamedTuple):
@@ -243,6 +245,10 @@ def fit_calibration(probabilities: npt.NDArray[Any], labels: npt.NDArray[np.int6
     if len(labels) == 0:
         raise ValueError("calibration must be fitted to at least one node, got none")
     is_multilabel = labels.ndim == 2
+    # Two numbers need no more nodes than this, and every one is looked at hundreds of times.
+    most = max(_LEAST_NODES, _MOST_NUMBERS // probabilities.shape[1])
+    some = np.linspace(0, len(labels) - 1, min(len(labels), most)).astype(np.int64)
+    probabilities, labels = probabilities[some], labels[some]
     logits = _logits(probabilities, is_multilabel)
     wanted = _softened(labels, logits.shape[1])
 

@@ -11,6 +11,8 @@ import math
 import os
 import platform
 import re
+import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import safetensors
 import safetensors.torch
 import torch
@@ -31,12 +34,15 @@ from graphconv.graph.scaling import FeatureScaler
 from graphconv.io.files import (
     check_replaceable,
     json_text,
+    read_json,
     remove_leftovers,
     replacing_file,
     replacing_folder,
 )
 from graphconv.io.graph_files import read_npz, write_npz
 from graphconv.io.table_encoding import TableEncoding
+from graphconv.io.table_files import existing_file
+from graphconv.io.wording import one_line
 from graphconv.models.settings import Settings
 from graphconv.storage.stored_graph import is_stored_graph, open_graph
 from graphconv.training.calibration import Calibration
@@ -123,7 +129,10 @@ def _save_tensors(
     tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None
 ) -> None:
     try:
+        path.touch()
+        mode = path.stat().st_mode  # as of any other file; safetensors would let nobody else read
         safetensors.torch.save_file(tensors, path, metadata)
+        path.chmod(mode)
     except safetensors.SafetensorError as error:
         # It wraps what the operating system said: "I/O error: ... (os error 28)".
         found = re.search(r"os error (\d+)", str(error))
@@ -158,7 +167,7 @@ def load_model(folder: Path, moved_to: Path | None = None) -> SavedModel:
     """
     description = read_description(folder)
     try:
-        tensors = safetensors.torch.load_file(folder / "model.safetensors")
+        tensors = safetensors.torch.load_file(existing_file(folder / "model.safetensors"))
         graph = _training_graph(folder, description, moved_to)
         settings = Settings.from_json(description["settings"])
         fitted = _rebuild(description, settings, graph, tensors)
@@ -185,8 +194,7 @@ def _training_graph(folder: Path, description: dict[str, Any], moved_to: Path | 
     stored = description.get("stored_graph")
     if stored is None:
         return read_npz(folder / "graph.npz")
-    with np.load(folder / "splits.npz", allow_pickle=False) as arrays:
-        splits = [arrays[name] for name in SPLIT_NAMES]
+    splits = read_splits(folder / "splits.npz")
     for place in (moved_to, Path(stored)):
         if place is not None and is_stored_graph(place):
             graph = open_graph(place).with_split(*splits)
@@ -198,19 +206,32 @@ def _training_graph(folder: Path, description: dict[str, Any], moved_to: Path | 
     )
 
 
+def read_splits(path: Path) -> list[npt.NDArray[Any]]:
+    """Train, validation and test nodes; `with_split` looks at what they are."""
+    try:
+        with np.load(existing_file(path), allow_pickle=False) as arrays:
+            return [arrays[name] for name in SPLIT_NAMES]
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(
+            f"{path} must hold the splits of a graph, but: {one_line(error)}"
+        ) from None
+
+
 def read_description(folder: Path) -> dict[str, Any]:
     """What a model folder says of its model: settings, classes, metrics and so on."""
     path = folder / "model.json"
     if not path.is_file():
         what = "has no model.json" if folder.is_dir() else "is not there"
         raise FileNotFoundError(f"{folder} must be a graphconv model folder, but {what}")
-    try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} must be JSON, but can't be read: {error}") from error
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        found = description.get("format") if isinstance(description, dict) else None
-        raise ValueError(f"{path} must have model format {FORMAT}, got {found!r}")
+    description = read_json(path)
+    found = description.get("format")
+    if found != FORMAT:
+        is_newer = type(found) is int and found > FORMAT
+        hint = ": it was written by a newer graphconv" if is_newer else ""
+        raise ValueError(f"{path} must have model format {FORMAT}, got {found!r}{hint}")
+    for name in ("settings", "history", "metrics", "identity", "table_options"):
+        if not isinstance(description.get(name, {}), dict):
+            raise ValueError(f"{path} must be complete, but its {name} is no JSON object")
     return description
 
 
@@ -326,7 +347,8 @@ def read_identity(path: Path) -> dict[str, Any]:
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             identity = json.loads(file.metadata()["identity"])
-    except (safetensors.SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
+    except (safetensors.SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} must be a training to continue, but can't be read") from error
-    assert isinstance(identity, dict)
+    if not isinstance(identity, dict):
+        raise ValueError(f"{path} must be a training to continue, but says nothing of it")
     return identity

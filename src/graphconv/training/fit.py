@@ -322,6 +322,9 @@ def class_weights(graph: Graph, settings: Settings) -> FloatArray | None:
             known = ", ".join(repr(name) for name in graph.class_names[:10])
             raise ValueError(f"class_weight must name classes ({known}), got {name!r}")
         weights[number[str(name)]] = weight
+    counted = train_labels.any(axis=0) if graph.is_multilabel else np.unique(train_labels)
+    if not weights[counted].any():
+        raise ValueError("class_weight must leave some training nodes to count, got only zeros")
     return weights
 
 

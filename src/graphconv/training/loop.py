@@ -23,6 +23,7 @@ from graphconv.engine.objective import ExtraLoss, FloatArray, Group, LabelledBat
 from graphconv.engine.replicas import IntArray, Replicas, Team, team_size
 from graphconv.models.settings import Settings
 from graphconv.training.early_stopping import EarlyStopping
+from graphconv.training.resumption import check_saved
 
 # Without validation nodes there is nothing to stop by; the paper's number of epochs is safe.
 MAX_EPOCHS_UNWATCHED = 200
@@ -151,6 +152,8 @@ def train(
     at_once = len(network.seeds) if callable(batches) or group else team_size(network)
     with single_torch_thread():
         everyone = Replicas(network, settings, group, extra)
+        if resume_from is not None:
+            check_saved(resume_from, network, state.stopping)
         n_steps = 0 if resume_from is None else int(resume_from["adam.n_steps"])
         if resume_from is not None:
             _restore(everyone, state, resume_from)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import math
 import pickle
+import pickletools
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -180,6 +181,9 @@ def _read_graph(files: PlanetoidFiles) -> sp.csr_array:
         raise ValueError(f"{label}: must hold a dictionary of lists of neighbours")
     n_nodes = len(lists)
     try:
+        # numpy would cut the fraction off a number and go on.
+        if not all(type(node) is int for node in chain(lists, chain.from_iterable(lists.values()))):
+            raise TypeError
         nodes = np.fromiter(lists, dtype=np.int64, count=n_nodes)
         lengths = [len(neighbours) for neighbours in lists.values()]
         target = np.fromiter(chain.from_iterable(lists.values()), np.int64, sum(lengths))
@@ -263,6 +267,14 @@ def _to_array(stored: Any) -> npt.NDArray[Any]:
     return array.reshape(lengths, order="F" if is_fortran else "C")
 
 
+def _refuse_large_claims(data: bytes) -> None:
+    """Refuse a pickle that puts things far away: the reader would make all the places before it."""
+    for opcode, argument, _ in pickletools.genops(data):
+        is_put = opcode.name in ("PUT", "BINPUT", "LONG_BINPUT")
+        if is_put and argument is not None and int(argument) > len(data):
+            raise ValueError(f"it puts something in place {argument}, more than it can fill")
+
+
 class _RefusedNameError(Exception):
     """The pickle asked for a name that is not admitted."""
 
@@ -297,6 +309,7 @@ def read_pickle(data: bytes, where: str) -> Any:
     ValueError: ind.cora.x: refused: the pickle asks for 'os.system', which no Planetoid file needs
     """
     try:
+        _refuse_large_claims(data)
         return _InertUnpickler(data).load()
     except _RefusedNameError as error:
         raise ValueError(

@@ -1,0 +1,56 @@
+"""One contract for numbers and blanks: ingest takes what the table reader takes, as the same."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("duckdb")
+
+from graphconv import read_tables
+from graphconv.storage.ingest import IngestRequest, ingest
+from graphconv.storage.stored_graph import open_graph
+
+CELLS = [
+    "1", "-1.5", "1e5", "1_000", "1__0", "_1", "\u00a01", "1\u00a0", "\u20031\u2003", "\u0661",
+    "+1", ".5", "5.", "1e", "0x10", "inf", "nan", "1e400", "true", "1d",
+]  # fmt: skip
+
+
+def outcome(call):
+    """What a reader made of a table: ids and numbers, or that it refused."""
+    try:
+        graph = call()
+    except ValueError:
+        return "refused"
+    features = None if graph.features is None else np.asarray(graph.features).tolist()
+    return list(map(str, graph.node_ids.tolist())), features
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=ascii)
+def test_a_number_is_the_same_number_for_both(tmp_path, cell):
+    (tmp_path / "e.csv").write_text("source,target\na,b\n", encoding="utf-8")
+    (tmp_path / "n.csv").write_text(f"id,label,x\na,p,{cell}\nb,q,2\n", encoding="utf-8")
+    edges, nodes = str(tmp_path / "e.csv"), str(tmp_path / "n.csv")
+
+    def ingested():
+        ingest(IngestRequest((edges,), (nodes,), tmp_path / "g"))
+        return open_graph(tmp_path / "g")
+
+    read = outcome(lambda: read_tables(edges, nodes).graph)
+    assert outcome(ingested) == read
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u2003", "\u3000", "\x1f", "\x85"], ids=ascii)
+def test_blanks_around_ids_are_the_same_blanks_for_both(tmp_path, blank):
+    text = f"source,target\n{blank}a,b{blank}\nb,c\n"
+    (tmp_path / "e.csv").write_text(text, encoding="utf-8")
+    ingest(IngestRequest((str(tmp_path / "e.csv"),), (), tmp_path / "g"))
+    ids = open_graph(tmp_path / "g").node_ids.tolist()
+    assert ids == read_tables(tmp_path / "e.csv").graph.node_ids.tolist() == ["a", "b", "c"]
+
+
+def test_a_row_too_long_is_refused_and_not_dropped(tmp_path):
+    path = tmp_path / "e.csv"
+    path.write_text("source,target\na,b\nc," + "x" * (65 << 20) + "\n")
+    with pytest.raises(ValueError, match=r"e\.csv, line 3: ") as caught:
+        ingest(IngestRequest((str(path),), (), tmp_path / "g"))
+    assert len(str(caught.value)) < 300
