@@ -30,10 +30,10 @@ import numpy.typing as npt
 from graphconv import Graph, load_dataset
 from graphconv.graph import adjacency_from_edges
 from graphconv.io.files import json_text
-from graphconv.report.findings import wilson_interval
 from graphconv.results.labelling import N_GROUPS, RANDOM_EVERY, Learner
 from graphconv.results.suggest import suggest
 from graphconv.training.fit import fit_gcn
+from graphconv.training.scores import wilson_interval
 
 METHODS = ("page", "suggest", "random")
 # Test accuracy of the paper's GCN, and answers to simulate: a third of the public split's labels

@@ -42,6 +42,9 @@ class Browser:
         self.driver = driver
 
     def open(self, path: Path, width=1200, height=900, dark=False):
+        self.visit(path.resolve().as_uri(), width, height, dark)
+
+    def visit(self, address, width=1200, height=900, dark=False):
         self.driver.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride",
             {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
@@ -50,7 +53,6 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
         self.driver.get("about:blank")
         self.driver.get_log("browser"), self.driver.get_log("performance")
-        address = path.resolve().as_uri()
         self.driver.get(address)
         # On a busy machine the driver comes back before the page has begun to load.
         loaded = f"location.href === {json.dumps(address)} && document.readyState === 'complete'"
@@ -88,6 +90,18 @@ class Browser:
         if click:
             ActionChains(self.driver).click().perform()
 
+    def drag(self, corners):
+        """Press the mouse at the first of some places and move it over the others."""
+        from selenium.webdriver.common.actions.action_builder import ActionBuilder
+
+        actions = ActionBuilder(self.driver, duration=20)
+        pointer = actions.pointer_action
+        pointer.move_to_location(*map(round, corners[0])).pointer_down()
+        for corner in corners[1:]:
+            pointer.move_to_location(*map(round, corner))
+        pointer.pointer_up()
+        actions.perform()
+
     def focus_with_tab(self, selector, most=60):
         """Press Tab until an element has the focus, as who has no mouse would."""
         for _ in range(most):
@@ -100,8 +114,8 @@ class Browser:
         """What the page complained of on the console."""
         return [entry for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
 
-    def outside_requests(self):
-        """Addresses asked for that are not the page itself or inside it."""
+    def outside_requests(self, inside=()):
+        """Addresses asked for that are not the page itself, inside it, or begin as told."""
         messages = [json.loads(entry["message"]) for entry in self.driver.get_log("performance")]
         asked = [
             message["message"]["params"]["request"]["url"]
@@ -109,7 +123,8 @@ class Browser:
             if message["message"]["method"] == "Network.requestWillBeSent"
         ]
         assert asked, "the page itself must have been asked for"
-        return [url for url in asked if not url.startswith(("file:", "data:", "blob:", "about:"))]
+        own = ("file:", "data:", "blob:", "about:", *inside)
+        return [url for url in asked if not url.startswith(own)]
 
     def sideways(self):
         """By how many pixels the page is wider than the screen."""

@@ -224,6 +224,41 @@ def compare(
     run_comparison(given.request(tables, split), methods, splits, seed, output, screen)
 
 
+@app.command(
+    cls=opt.GroupedCommand,
+    short_help="Label a graph together with the model, on a page.",
+    epilog="graphconv label --edges edges.csv --nodes nodes.csv --text title\n"
+    "graphconv label cora --no-labels -o labels.csv",
+)
+@takes_groups()
+def label(
+    *,
+    given: DataOptions,
+    tables: TableColumns,
+    no_labels: opt.NoLabels = False,
+    host: opt.Host = "127.0.0.1",
+    port: opt.Port = 0,
+    password: opt.Password = None,
+    open_browser: opt.OpenBrowser = True,
+    seed: opt.Seed = 0,
+    output: opt.LabelsFile = Path("labels.csv"),
+    results: opt.LabelResults = None,
+    screen: ScreenOptions,
+) -> None:
+    """Label a graph on a page, together with a model that learns from every answer.
+
+    The page asks about the nodes that teach most, shows what all others become, and says when it
+    is good enough. DATASET may be a model's folder, too. Every answer is saved at once; Ctrl-C
+    ends it and writes the model, and the same command goes on where it stopped.
+    """
+    from graphconv.commands.label import LabelRequest, run_labelling
+
+    wanted = LabelRequest(
+        given.request(tables), output, results, no_labels, host, port, password, open_browser, seed
+    )
+    run_labelling(wanted, screen)
+
+
 @app.command(cls=opt.GroupedCommand, short_help="Write a page about a trained model.")
 @takes_groups()
 def report(

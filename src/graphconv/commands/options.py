@@ -345,3 +345,29 @@ CompareFolder = Annotated[
     Path | None,
     _output("--output -o", "DIR", "Folder for runs, figures and plot. Default: runs/compare-NAME."),
 ]
+
+_label = partial(option, "Page")
+LabelsFile = Annotated[
+    Path,
+    _output("--output -o", "FILE", "CSV file that every answer is added to; it is gone on with."),
+]
+LabelResults = Annotated[
+    Path | None,
+    _output(
+        "--results",
+        "DIR",
+        "Folder for model, predictions and report at the end. Default: FILE without .csv, -model.",
+    ),
+]
+NoLabels = Annotated[
+    bool, _label("--no-labels", _FLAG, "Leave the data's own labels aside and start with none.")
+]
+Host = Annotated[
+    str,
+    _label("--host", "ADDRESS", "Where colleagues reach the page; needs --password."),
+]
+Port = Annotated[int, _label("--port", "N", "Default: one that is free.")]
+Password = Annotated[
+    str | None, _label("--password", "TEXT", "What colleagues must know to sign in.")
+]
+OpenBrowser = Annotated[bool, _label("--open/--no-open", _FLAG, "Open the page in a browser.")]

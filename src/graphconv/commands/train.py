@@ -84,7 +84,7 @@ def run_training(
             raise ValueError(f"--model {wanted.model} needs a graph in memory, got a folder")
         _train_baseline(job)
     else:
-        _train_gcn(job, resume, checkpoint_seconds)
+        train_gcn(job, resume, checkpoint_seconds)
 
 
 def _train_baseline(job: Job) -> None:
@@ -134,7 +134,8 @@ def _tell_next(job: Job, labels_new_nodes: bool) -> None:
         job.screen.note(f"{job.wanted.model} labels no new nodes: train it again with them")
 
 
-def _train_gcn(job: Job, resume: bool, checkpoint_seconds: float) -> None:
+def train_gcn(job: Job, resume: bool, checkpoint_seconds: float) -> None:
+    """Train, save and tell; the report as well, if the job wants one."""
     from graphconv.training.checkpoint import TrainingFile
 
     job, about_memory = settle_batches_of(job)

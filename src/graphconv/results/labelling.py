@@ -29,6 +29,8 @@ N_GROUPS = 10
 FIRST_EPOCHS, MORE_EPOCHS = 200, 60
 # Fewer answers to random questions than this say too little about confidence.
 FEWEST_TO_CALIBRATE = 10
+# Share of nodes whose set of possible classes is to hold the true one.
+COVERAGE = 0.9
 # One question in so many is drawn at random.
 RANDOM_EVERY = 5
 
@@ -99,6 +101,7 @@ class Learner:
     seed: int = 0
     picture: Picture | None = None
     calibration: Calibration = field(default_factory=Calibration)
+    set_threshold: float | None = None
 
     def __post_init__(self) -> None:
         if self.graph.folder is not None:
@@ -191,8 +194,14 @@ class Learner:
     def calibrate(self, labels: IntArray, random: IntArray, n_classes: int) -> None:
         """Fit the confidence to the answers to random questions."""
         nodes, shares = self.held_out(random, n_classes)
-        enough = len(nodes) >= FEWEST_TO_CALIBRATE
-        self.calibration = fit_calibration(shares, labels[nodes]) if enough else Calibration()
+        self.calibration, self.set_threshold = Calibration(), None
+        if len(nodes) < FEWEST_TO_CALIBRATE:
+            return
+        self.calibration = fit_calibration(shares, labels[nodes])
+        given = self.calibration.apply(shares)[np.arange(len(nodes)), labels[nodes]]
+        # Nine of ten true classes are at least this likely (split conformal prediction).
+        place = int(np.floor((1 - COVERAGE) * (len(nodes) + 1)))
+        self.set_threshold = float(np.sort(given)[place - 1]) if place else 0.0
 
     def doubts(self, labels: IntArray, n_classes: int) -> list[tuple[int, int, float]]:
         """Labelled nodes that a model which does not know their label calls otherwise.

@@ -285,8 +285,10 @@ def _choose(
     """Greedy choice: nodes, and what each adds to the weighted sum as a share of its bound."""
     total = float(weight.sum()) or 1.0
     is_left = np.ones(len(among), dtype=bool) if is_left is None else is_left.copy()
+    more = np.empty_like(likeness)
     for _ in range(min(n, int(is_left.sum()))):
-        gains = weight @ np.maximum(likeness - covered[:, None], 0)
+        np.subtract(likeness, covered[:, None], out=more)
+        gains = weight @ np.maximum(more, 0, out=more)
         best = int(np.where(is_left, gains, -1).argmax())
         is_left[best] = False
         covered = np.maximum(covered, likeness[:, best])

@@ -1,0 +1,111 @@
+"""Cards: what is known of a node, as a person can read it: its columns and its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphconv.graph import Graph, IntArray
+from graphconv.io.wording import is_missing, one_line
+
+_MAX_COLUMNS, _MAX_TEXT, _MAX_FEATURES = 30, 2000, 12
+_N_NEIGHBOURS = 10
+
+
+@dataclass(frozen=True)
+class Cards:
+    """What is known of each node of a graph.
+
+    Parameters
+    ----------
+    graph : Graph
+    table : mapping of str to sequence
+        Columns as they came, one value for each of the first nodes; nodes that only edges name
+        have none. Empty where the data is no table: features stand for it then.
+    """
+
+    graph: Graph
+    table: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    def columns(self, node: int) -> list[tuple[str, str]]:
+        """Names and values to show; empty cells are left out."""
+        if self.table:
+            shown = []
+            for name, values in list(self.table.items())[:_MAX_COLUMNS]:
+                value = values[node] if node < len(values) else None
+                if not is_missing(value) and str(value).strip():
+                    shown.append((name, str(value)[:_MAX_TEXT]))
+            return shown
+        return self._features(node)
+
+    def _features(self, node: int) -> list[tuple[str, str]]:
+        """The features that are not zero, the largest first."""
+        features = self.graph.features
+        if features is None:
+            return []
+        row = features[[node]]
+        values = row.toarray().ravel() if sp.issparse(row) else np.asarray(row).ravel()
+        filled = np.flatnonzero(values)
+        order = filled[np.argsort(-np.abs(values[filled]), kind="stable")]
+        names = self.graph.feature_names
+        return [
+            (f"feature {column}" if names is None else names[column], f"{values[column]:.4g}")
+            for column in order[:_MAX_FEATURES].tolist()
+        ]
+
+    def summary(self, node: int) -> str:
+        """One line about a node, for tables."""
+        texts = [one_line(value) for _, value in self.columns(node)] if self.table else []
+        longest = max(texts, key=len, default="")
+        return longest[:140]
+
+    def neighbours(self, node: int) -> IntArray:
+        """Positions of the nodes that a node is linked with, not itself."""
+        links = self._links
+        found = links.indices[links.indptr[node] : links.indptr[node + 1]]
+        others: IntArray = found[(found != node) & (found < self.graph.n_entities)].astype(np.int64)
+        return others
+
+    def most_telling(self, neighbours: IntArray, labels: IntArray) -> list[int]:
+        """Some of a node's neighbours: those with a label first."""
+        order = np.argsort(labels[neighbours] < 0, kind="stable")
+        chosen: list[int] = neighbours[order][:_N_NEIGHBOURS].tolist()
+        return chosen
+
+    def search(self, text: str, n: int) -> list[int]:
+        """Nodes whose id or text holds some words, those whose id begins with them first."""
+        wanted = text.strip().lower()
+        if not wanted:
+            return []
+        ids = self._lower_ids
+        exact = [node for node, name in enumerate(ids) if name == wanted]
+        begin = [node for node, name in enumerate(ids) if name.startswith(wanted)]
+        inside = [node for node, name in enumerate(ids) if wanted in name]
+        found = list(dict.fromkeys([*exact, *begin[:n], *inside[: 3 * n]]))
+        if len(found) < n and self.table:
+            texts = self._lower_texts
+            found += [node for node, line in enumerate(texts) if wanted in line][:n]
+        return list(dict.fromkeys(found))[:n]
+
+    @cached_property
+    def _links(self) -> sp.csr_array:
+        adjacency = self.graph.adjacency
+        return sp.csr_array(adjacency + adjacency.T) if self.graph.directed else adjacency
+
+    @cached_property
+    def _lower_ids(self) -> list[str]:
+        return [str(node).lower() for node in self.graph.node_ids[: self.graph.n_entities].tolist()]
+
+    @cached_property
+    def _lower_texts(self) -> list[str]:
+        lists = list(self.table.values())
+        n_rows = max(map(len, lists), default=0)
+        return [
+            " ".join(str(values[row]) for values in lists if row < len(values)).lower()
+            for row in range(n_rows)
+        ]
