@@ -69,6 +69,33 @@ def test_window_rule_by_hand(losses, stopped):
 
 
 @pytest.mark.parametrize(
+    ("losses", "stopped"),
+    [
+        # Patience 3: three epochs in a row without a new lowest loss.
+        ([5, 4, 3, 2, 1, 0.5], 0),
+        ([1, 2, 2, 2], 4),
+        ([1, 2, 2], 0),
+        ([3, 2, 2.5, 2.2, 2.1], 5),  # falling, but never below 2
+        ([3, 2, 2.5, 2.2, 1.9, 2, 2, 2], 8),
+        ([3, 2, 2, 2, 2], 5),  # the same again is no decrease
+    ],
+)
+def test_rule_of_the_papers_text_by_hand(losses, stopped):
+    settings = replace(SHORT, early_stopping="consecutive", patience=3)
+    state = drive([[(loss, 0.5)] for loss in losses], settings, model_of(1))
+    assert state.stopped_at.tolist() == [stopped]
+    assert kept_epochs(state) == [stopped or None]  # the last weights, not the best
+
+
+def test_rule_of_the_papers_text_stops_each_replica_by_itself():
+    settings = replace(SHORT, early_stopping="consecutive", patience=2)
+    losses = [(1, 3), (2, 2), (2, 1), (0, 2), (0, 2)]
+    state = drive([[(a, 0.5), (b, 0.5)] for a, b in losses], settings, model_of(2))
+    assert state.stopped_at.tolist() == [3, 5]
+    assert kept_epochs(state) == [3, 5]
+
+
+@pytest.mark.parametrize(
     ("figures", "stopped", "kept"),
     [
         # Patience 3. Best accuracy first, then loss.

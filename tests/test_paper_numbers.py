@@ -90,6 +90,15 @@ def test_table_2_trains_the_papers_gcn(dataset: str) -> None:
     assert series.task is scoring.run_gcn
 
 
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_the_texts_stopping_rule_is_a_row(dataset: str) -> None:
+    wanted = Request(Path(), datasets=(dataset,), methods=("gcn", "gcn-consecutive"))
+    by_method = {one.method: one.settings["gcn"] for one in table2.series(wanted)}
+    recipe, other = by_method["gcn"], by_method["gcn-consecutive"]
+    changed = {name: other[name] for name in other if other[name] != recipe[name]}
+    assert changed == {"early_stopping": "consecutive"}
+
+
 @pytest.mark.parametrize("dataset", CITATION)
 @pytest.mark.parametrize("row", paper_text.ROWS)
 def test_table_3_changes_the_propagation_alone(dataset: str, row: str) -> None:

@@ -112,6 +112,8 @@ class Objective:
         """Gradients, each replica's loss and accuracy, and how much the batch counts."""
         plan, dropouts = self._plan(labelled, drops=True), self.network.dropouts(epoch)
         value = plan.forward(dropouts, for_gradients=True)
+        # Paper: the loss is summed over the labelled nodes (equation 10); here: their mean, because
+        # the authors' code has it, and the L2 penalty means what it means there.
         slope, figures = self._loss(labelled, value, with_gradient=True)
         mean, total = _mean_figures(figures, labelled.total, self.group)
         if self.group is not None:

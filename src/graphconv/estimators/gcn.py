@@ -79,7 +79,9 @@ class GCNClassifier(  # type: ignore[call-arg]
         'best' stops once neither loss nor accuracy on validation nodes has improved for so many
         epochs as patience says, and goes back to the best weights. 'window' is the authors' rule:
         stop when the validation loss exceeds its mean over that many epochs before, and keep the
-        last weights. One of best, window, none.
+        last weights. 'consecutive' is the rule of the paper's text: stop once that loss has not
+        fallen below its lowest for that many epochs in a row, and keep the last weights. One of
+        best, window, consecutive, none.
     patience : int, optional
         Epochs without gain before stopping.
     class_weight : "balanced" or dict, optional

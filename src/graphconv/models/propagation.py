@@ -25,6 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphconv.graph import Graph, symmetrise
+from graphconv.graph.spectral import normalised_laplacian
 from graphconv.models.operations import Neighbours, Parameter, Value
 
 Rule = Literal[
@@ -129,15 +130,6 @@ def largest_eigenvalue(graph: Graph) -> float:
     start = np.random.default_rng(0).standard_normal(graph.n_nodes)
     values = sp.linalg.eigsh(laplacian, k=1, which="LA", v0=start, return_eigenvectors=False)
     return float(values[0])
-
-
-def normalised_laplacian(graph: Graph) -> sp.csr_array:
-    """I - D^-1/2 A D^-1/2 in double precision; row i of a node without edges is the identity's."""
-    adjacency = graph.adjacency.astype(np.float64)
-    degree = np.asarray(adjacency.sum(axis=1)).ravel()
-    scale = np.divide(1, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0)
-    scaling = sp.diags_array(scale)
-    return sp.csr_array(sp.eye_array(graph.n_nodes) - scaling @ adjacency @ scaling)
 
 
 def renormalised_adjacency(graph: Graph) -> sp.csr_array:

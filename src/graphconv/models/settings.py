@@ -33,7 +33,7 @@ Rule = Literal[
 RULES: tuple[Rule, ...] = get_args(Rule)
 Activation = Literal["relu", "tanh", "elu", "none"]
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
-StoppingRule = Literal["best", "window", "none"]
+StoppingRule = Literal["best", "window", "consecutive", "none"]
 EARLY_STOPPING: tuple[StoppingRule, ...] = get_args(StoppingRule)
 # Headings of the help.
 MODEL, TRAINING = "Model", "Training"
@@ -95,7 +95,8 @@ class Settings:
         "'best' stops once neither loss nor accuracy on validation nodes has improved for so many "
         "epochs as patience says, and goes back to the best weights. 'window' is the authors' "
         "rule: stop when the validation loss exceeds its mean over that many epochs before, and "
-        "keep the last weights.",
+        "keep the last weights. 'consecutive' is the rule of the paper's text: stop once that loss "
+        "has not fallen below its lowest for that many epochs in a row, and keep the last weights.",
     )
     patience: int = setting(100, whole(1), TRAINING, "Epochs without gain before stopping.")
     class_weight: Literal["balanced"] | tuple[tuple[Any, float], ...] | None = setting(

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from graphconv.paper.section import Request
 
-Recipe = Literal["paper", "nell"]
+Recipe = Literal["paper", "consecutive", "nell"]
 
 
 def gcn_settings(request: Request, dataset: str, recipe: Recipe = "paper") -> dict[str, Any]:
@@ -16,13 +16,15 @@ def gcn_settings(request: Request, dataset: str, recipe: Recipe = "paper") -> di
     ----------
     request : Request
     dataset : str
-    recipe : {"paper", "nell"}
-        The paper's, with the stopping rule of the authors' code, or the preset that does better on
-        NELL.
+    recipe : {"paper", "consecutive", "nell"}
+        The paper's, with the stopping rule of the authors' code; the same with the rule of the
+        paper's text; or the preset that does better on NELL.
     """
     if recipe == "nell":
         return request.settings("paper-nell")
     changes: dict[str, Any] = {}
     if dataset == "nell":  # section 6.1
         changes = {"hidden": (64,), "dropout": 0.1, "weight_decay": 1e-5}
+    if recipe == "consecutive":
+        changes["early_stopping"] = "consecutive"
     return request.settings("paper", **changes)

@@ -28,18 +28,20 @@ METHODS = {
     "mlp": "MLP",
     "sgc": "SGC",
     "gcn": "GCN",
+    "gcn-consecutive": "GCN, the text's stopping rule",
     "gcn-nell": "GCN, our recipe for NELL",
 }
 ROWS = (*METHODS, *random_splits.TITLES)
 GCN_ROWS: dict[str, Recipe] = {
     "gcn": "paper",
+    "gcn-consecutive": "consecutive",
     "gcn-nell": "nell",
 }
 # These give the same answer for every seed.
 DETERMINISTIC = ("label-propagation", "manifold", "sgc")
 USUAL_RUNS = {"gcn": 100, "ica": 100}
 # How often each method is run by itself to see how long it takes.
-N_TIMED = {"gcn": 3, "gcn-nell": 3}
+N_TIMED = {"gcn": 3, "gcn-consecutive": 3, "gcn-nell": 3}
 # The others are run until the standard error of their mean is below this, in percent.
 WANTED_ERROR = 0.3
 FIRST_RUNS, MOST_RUNS = 10, 100
@@ -54,7 +56,8 @@ _TEXT = (
     "single run that stopped too early does not move. Hyper-parameters were chosen on validation "
     "nodes; docs/log.md says where a test figure prompted a wider search.",
     "GCN is the paper's recipe, with the stopping rule of the authors' code: past epoch 10 it "
-    "stops when the validation loss exceeds its mean over the ten epochs before.",
+    "stops when the validation loss exceeds its mean over the ten epochs before. The paper's text "
+    "says: when it does not decrease for 10 consecutive epochs. That is the row below it.",
     "Seconds are wall-clock until convergence, of runs with nothing of ours beside them, one after "
     "the other. The paper's (GCN and Planetoid, behind the accuracy) are on a graphics card.",
 )

@@ -238,7 +238,8 @@ def _run_epoch(
     parts = [validation] if isinstance(validation, LabelledBatch) else validation
     watched = _mean(team.objective.evaluate(part) for part in parts)
     if settings.early_stopping == "window":
-        # The authors' validation cost carries the L2 term, which matters to their stopping rule.
+        # Paper: the validation loss decides when to stop; here: the L2 term is added to it in the
+        # rule of the authors' code, because their validation cost has it.
         watched[0] += team.objective.penalty()
     return np.concatenate([trained, watched])
 
