@@ -139,7 +139,7 @@ def test_unknown_preset():
 
 
 def test_names_are_those_of_the_implementations():
-    from graphconv.models.gcn import ACTIVATIONS
+    from graphconv.models.operations import ACTIVATIONS
     from graphconv.models.propagation import RULES
 
     assert module.RULES == RULES
