@@ -114,7 +114,7 @@ def test_pyg_by_hand():
         test_mask=torch.tensor([False, False, True]),
         num_nodes=3,
     )
-    graph = from_pyg(data, name="mine")
+    graph = from_pyg(data, name="mine").graph
     assert dense(graph) == [[0, 0.5, 0], [0.5, 0, 2], [0, 2, 0]]
     assert graph.features.tolist() == [[1], [2], [3]]
     assert graph.labels.tolist() == [1, 0, 1]
@@ -123,9 +123,9 @@ def test_pyg_by_hand():
 
 
 def test_pyg_without_nodes_fields_and_with_several_edge_attributes():
-    graph = from_pyg(pyg(edge_attr=torch.ones(2, 4)), directed=True)
+    graph = from_pyg(pyg(edge_attr=torch.ones(2, 4)), directed=True).graph
     assert dense(graph) == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
-    assert from_pyg(pyg(num_nodes=5)).n_nodes == 5
+    assert from_pyg(pyg(num_nodes=5)).graph.n_nodes == 5
 
 
 def test_pyg_sparse_features_indicator_labels_and_several_splits():
@@ -135,7 +135,7 @@ def test_pyg_sparse_features_indicator_labels_and_several_splits():
         labels = torch.tensor([[1.0, 0.0], [float("nan")] * 2, [1.0, 1.0]])
         masks = torch.tensor([[True, False], [False, False], [False, True]])
         data = pyg(x=x, y=labels, train_mask=masks)
-        graph = from_pyg(data, split=1)
+        graph = from_pyg(data, split=1).graph
         assert graph.features.toarray().tolist() == wanted.tolist()
         assert graph.labels.tolist() == [[1, 0], [-1, -1], [1, 1]]
         assert graph.train_index.tolist() == [2]
@@ -146,7 +146,8 @@ def test_pyg_sparse_features_indicator_labels_and_several_splits():
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 def test_pyg_compressed_sparse_features():
     wanted = torch.tensor([[0.0, 1.0], [0.0, 0.0], [2.0, 0.0]])
-    assert from_pyg(pyg(x=wanted.to_sparse_csr())).features.toarray().tolist() == wanted.tolist()
+    loaded = from_pyg(pyg(x=wanted.to_sparse_csr()))
+    assert loaded.graph.features.toarray().tolist() == wanted.tolist()
 
 
 def test_bad_pyg_data():

@@ -1,11 +1,12 @@
 """GCNClassifier: the scikit-learn face of the model.
 
-Arrays or a Graph enter `fit`, labels and probabilities of every node leave. The estimator is also
-the fitted model that is saved, loaded and used by the command line.
+Arrays or a Graph enter `fit`, labels and probabilities of every node leave. The work is done by
+`fit_gcn`, and the fitted model is the `FittedGCN` in `fitted_`.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from graphconv.estimators.held_out import HeldOutMixin, same_training
 from graphconv.estimators.inputs import (
     array_of_names,
+    as_graph,
     graph_to_fit,
     graph_to_predict,
     seeds_of,
@@ -217,7 +219,9 @@ class GCNClassifier(  # type: ignore[call-arg]
         Parameters
         ----------
         X : Graph, array or sparse matrix of shape (n_nodes, n_features), or None
-            A Graph brings its own adjacency, labels and splits. None means featureless.
+            A Graph brings its own adjacency, labels and splits; so does what `read_tables` and
+            the other readers return, and a networkx graph whose nodes have the attribute "label".
+            None means featureless.
         y : array of shape (n_nodes,) or (n_nodes, n_classes), optional
             Labels of any type; -1, None, NaN and empty strings mark unlabelled nodes. A 0/1 matrix
             gives several labels a node; its unlabelled rows are -1.
@@ -227,7 +231,6 @@ class GCNClassifier(  # type: ignore[call-arg]
             Who looks on: progress and checkpoints.
         """
         seeds = seeds_of(self.random_state, self.ensemble)
-        self.joins_neighbours_ = adjacency is None and not isinstance(X, Graph)
         graph = graph_to_fit(self, X, y, adjacency)
         self.n_features_in_ = graph.n_features
         fitted = fit_gcn(
@@ -248,6 +251,29 @@ class GCNClassifier(  # type: ignore[call-arg]
 
     def _fit_predict(self) -> FitPredict:
         return same_training(self.fitted_)
+
+    def save(self, folder: str | Path) -> None:
+        """Write a model folder that `graphconv.load_model` and the command line read.
+
+        Parameters
+        ----------
+        folder : path
+            Made if need be. A model folder that is there is replaced; anything else is left alone.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from graphconv import GCNClassifier, load_dataset, load_model
+        >>> clf = GCNClassifier(random_state=0).fit(load_dataset("karate"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     clf.save(f"{folder}/karate")
+        ...     again = load_model(f"{folder}/karate")
+        >>> bool((again.predict_proba() == clf.predict_proba()).all())
+        True
+        """
+        from graphconv.estimators.saving import save_model
+
+        save_model(self, folder)
 
     def _set_fitted(self, fitted: FittedGCN) -> None:
         self.__dict__.pop("out_of_fold_", None)  # of an earlier fit
@@ -313,7 +339,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         (11, 0)
         """
         check_is_fitted(self)
-        return explain(self.fitted_, node, graph, label)
+        return explain(self.fitted_, node, as_graph(graph), label)
 
     def suggest(self, n: int = 20, graph: Graph | None = None) -> tuple[Suggestion, ...]:
         """The nodes whose labels would teach the model most, the best first.
@@ -333,7 +359,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         3
         """
         check_is_fitted(self)
-        return suggest(self.fitted_, n, graph)
+        return suggest(self.fitted_, n, as_graph(graph))
 
     @property
     def _n_features_out(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from graphconv.graph import Graph, encode_labels, symmetrise
 from graphconv.graph.scaling import fit_scaler
+from graphconv.io.readers import LoadedGraph, from_networkx
 
 
 def seeds_of(random_state: Any, n: int) -> list[int]:
@@ -34,7 +36,7 @@ def encode_targets(y: Any) -> tuple[npt.NDArray[np.int64], tuple[Any, ...] | Non
     if y is None:
         raise ValueError(
             "GCNClassifier requires y to be passed, but the target y is None: "
-            "give the labels, -1 or missing where unknown, or a Graph"
+            "give the labels, -1 or missing where unknown, or a graph"
         )
     if sp.issparse(y):
         y = y.toarray()
@@ -104,11 +106,23 @@ def check_features(estimator: Any, X: Any, reset: bool) -> Any:
     )
 
 
+def as_graph(data: Any) -> Any:
+    """The Graph of what a reader returned or of a networkx graph; anything else as it is."""
+    if isinstance(data, LoadedGraph):
+        return data.graph
+    networkx = sys.modules.get("networkx")  # who has such a graph has imported it
+    if networkx is not None and isinstance(data, networkx.Graph):
+        return from_networkx(data).graph
+    return data
+
+
 def graph_to_fit(estimator: Any, X: Any, y: Any, adjacency: Any) -> Graph:
     """The graph that an estimator's `fit` was given, whole or as arrays."""
+    X = as_graph(X)
+    estimator.joins_neighbours_ = adjacency is None and not isinstance(X, Graph)
     if isinstance(X, Graph):
         if y is not None or adjacency is not None:
-            raise ValueError("fit must get a Graph alone, or arrays; got a Graph and arrays")
+            raise ValueError("fit must get a graph alone, or arrays; got both")
         return X
     X = check_features(estimator, X, reset=True)
     labels, class_names = encode_targets(y)
@@ -122,6 +136,7 @@ def graph_to_predict(estimator: Any, known: Graph, X: Any, adjacency: Any) -> tu
 
     `known` is the estimator's training graph.
     """
+    X = as_graph(X)
     if isinstance(X, Graph):
         return X, 0
     if X is None and adjacency is None:

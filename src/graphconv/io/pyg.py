@@ -10,6 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv.graph import Duplicates, Features, Graph, SelfLoops, adjacency_from_edges
+from graphconv.io.table_graph import LoadedGraph
 
 
 def from_pyg(
@@ -21,7 +22,7 @@ def from_pyg(
     self_loops: SelfLoops = "keep",
     class_names: Sequence[Any] | None = None,
     name: str = "graph",
-) -> Graph:
+) -> LoadedGraph:
     """Make a graph of a PyTorch Geometric `Data` object, without importing PyG or torch.
 
     Parameters
@@ -39,14 +40,15 @@ def from_pyg(
 
     Returns
     -------
-    Graph
+    LoadedGraph
 
     Examples
     --------
     >>> from types import SimpleNamespace
     >>> import numpy as np
     >>> from graphconv.io.readers import from_pyg
-    >>> from_pyg(SimpleNamespace(edge_index=np.array([[0, 1], [1, 2]]), y=np.array([0, -1, 1])))
+    >>> data = SimpleNamespace(edge_index=np.array([[0, 1], [1, 2]]), y=np.array([0, -1, 1]))
+    >>> from_pyg(data).graph
     Graph('graph': 3 nodes, 2 edges, no features, 2 classes, 2 labelled)
     """
     edge_index = getattr(data, "edge_index", None)
@@ -76,7 +78,7 @@ def from_pyg(
         duplicates=duplicates,
         self_loops=self_loops,
     )
-    return Graph(
+    graph = Graph(
         adjacency,
         features=features,
         labels=labels,
@@ -87,6 +89,7 @@ def from_pyg(
         directed=directed,
         name=name,
     )
+    return LoadedGraph(graph)
 
 
 def _dense(tensor: Any) -> npt.NDArray[Any]:

@@ -6,6 +6,7 @@ as long as training on Cora.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -61,7 +62,6 @@ class Watch:
     on_epoch: Callable[[Progress], None] | None = None
     resume_from: dict[str, Tensor] | None = None
     on_checkpoint: Callable[[MakeTensors], None] | None = None
-    on_note: Callable[[str], None] | None = None
     on_end: Callable[[TrainingState], None] | None = None  # told the record
 
 
@@ -126,9 +126,9 @@ def fit_gcn(
 
         settings, choice = choose_settings(graph, settings, set(overrides), seeds[0], predict)
     watch = watch or Watch()
-    settings, note = settle_batches(graph, settings, len(seeds), auto=auto)
-    if watch.on_note is not None and note:
-        watch.on_note(note)
+    wanted, (settings, note) = settings, settle_batches(graph, settings, len(seeds), auto=auto)
+    if settings != wanted:
+        warnings.warn(note, UserWarning, stacklevel=2)
     network, scaler, state = _train(graph, settings, seeds, kernels, watch, start_from)
     if watch.on_end is not None:
         watch.on_end(state)

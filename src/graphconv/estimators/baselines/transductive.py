@@ -72,7 +72,6 @@ class TransductiveClassifier(HeldOutMixin, ClassifierMixin, BaseEstimator, ABC):
             Without one the graph joins every row of X to its nearest neighbours.
         """
         seed = seeds_of(self.random_state, 1)[0]
-        self.joins_neighbours_ = adjacency is None and not isinstance(X, Graph)
         graph = graph_to_fit(self, X, y, adjacency)
         if graph.is_multilabel:
             raise ValueError(
