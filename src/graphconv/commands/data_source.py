@@ -16,6 +16,7 @@ import numpy as np
 
 from graphconv.commands.console import Screen
 from graphconv.graph import Graph
+from graphconv.io.databases import is_database
 from graphconv.io.datasets import load_dataset
 from graphconv.io.graph_files import read_graph_file
 from graphconv.io.label_file import read_label_lines
@@ -23,6 +24,7 @@ from graphconv.io.readers import LoadedGraph, read_tables
 from graphconv.io.table_encoding import TableEncoding
 from graphconv.io.table_files import TABLE_SUFFIXES, Table, as_text, read_table
 from graphconv.io.table_graph import TableOptions, build_graph
+from graphconv.io.table_sources import STANDARD_INPUT, name_of_source
 from graphconv.io.wording import shown
 from graphconv.results.answers import with_label_lines
 from graphconv.storage.stored_graph import (
@@ -175,7 +177,11 @@ def align_to(graph: Graph, known: Graph) -> Graph:
 
 def _by_type(files: tuple[str, ...] | None) -> tuple[str, ...] | dict[str, list[str]] | None:
     """Files of nodes, by their type where they are given as TYPE=FILE."""
-    typed = [_TYPED_FILE.fullmatch(file) for file in files or () if not Path(file).exists()]
+    typed = [
+        _TYPED_FILE.fullmatch(file)
+        for file in files or ()
+        if not is_database(file) and not Path(file).exists()
+    ]
     pairs = [(found[1], found[2]) for found in typed if found]
     if not pairs:
         return files
@@ -189,6 +195,8 @@ def _by_type(files: tuple[str, ...] | None) -> tuple[str, ...] | dict[str, list[
 
 def _name_of(edges: str) -> str:
     """A file called edges.csv says nothing; the folder it is in does."""
+    if is_database(edges) or edges == STANDARD_INPUT:
+        return name_of_source(edges)
     path = Path(edges)
     stem = path.name.split(".")[0].rstrip("*-_") or "edges"
     return (path.resolve().parent.name or stem) if stem.lower() == "edges" else stem

@@ -10,6 +10,7 @@ from typing import Any
 from graphconv.commands.console import Screen
 from graphconv.commands.data_source import DataRequest
 from graphconv.commands.option_names import as_options, spell_option
+from graphconv.io.databases import is_database, without_password
 from graphconv.io.inspection import Inspection, TableReport, inspect
 from graphconv.io.wording import count
 
@@ -43,7 +44,7 @@ def train_command(request: DataRequest, found: Inspection) -> str:
     words = ["graphconv", "train"]
     for option, files in (("--edges", request.edges), ("--nodes", request.nodes)):
         for file in files or ():
-            words += [option, shlex.quote(file)]
+            words += [option, shlex.quote(without_password(file) if is_database(file) else file)]
     for name, value in found.options.items():
         if name == "require_label":
             continue

@@ -38,6 +38,8 @@ class DataOptions:
     data: opt.DataName = None
     edges: opt.Edges = None
     nodes: opt.Nodes = None
+    edges_query: opt.EdgesQuery = None
+    nodes_query: opt.NodesQuery = None
     data_dir: opt.DataDir = None
 
     def request(
@@ -49,8 +51,20 @@ class DataOptions:
         from graphconv.commands.data_source import DataRequest
 
         options = {} if tables is None else tables.options()
-        edges, nodes = (tuple(files) if files else None for files in (self.edges, self.nodes))
+        edges = _asked(self.edges, self.edges_query)
+        nodes = _asked(self.nodes, self.nodes_query)
         return DataRequest(self.data, edges, nodes, options, split, self.data_dir, labels)
+
+
+def _asked(sources: list[str] | None, query: str | None) -> tuple[str, ...] | None:
+    """Sources of rows, a database with the query that it is to be asked."""
+    if query is None:
+        return tuple(sources) if sources else None
+    from graphconv.io.databases import with_query
+
+    if sources is None or len(sources) != 1:
+        raise ValueError(f"a query needs one database, got {len(sources or ())}")
+    return (with_query(sources[0], query),)
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,9 @@ Edges = Annotated[
     _data(
         "--edges",
         "FILE",
-        "Edges: CSV, TSV or Parquet; may be repeated, or a pattern such as 'edges-*.csv'.",
+        "Edges: CSV, TSV, Parquet, JSON, xlsx, '-' for standard input, or a database, such as "
+        "'sqlite:///shop.db?table=edges' or 'postgresql://user@host/shop?table=edges'; may be "
+        "repeated, or a pattern such as 'edges-*.csv'.",
     ),
 ]
 Nodes = Annotated[
@@ -73,6 +75,12 @@ Nodes = Annotated[
         "FILE",
         "Nodes with labels and features, files as for --edges. TYPE=FILE: nodes of several types.",
     ),
+]
+EdgesQuery = Annotated[
+    str | None, _data("--edges-query", "SQL", "What to ask the database of --edges for.")
+]
+NodesQuery = Annotated[
+    str | None, _data("--nodes-query", "SQL", "What to ask the database of --nodes for.")
 ]
 Labels = Annotated[
     Path | None,

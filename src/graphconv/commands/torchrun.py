@@ -73,7 +73,7 @@ class ParallelRequest:
         if name is None or not is_stored_graph(name):
             raise ValueError(
                 "several processes need a graph folder that graphconv partition has cut, got "
-                f"{name or ', '.join(self.data.edges or ())}"
+                f"{name or 'tables'}"
             )
         if self.wanted.is_baseline or self.wanted.preset == "auto":
             what = "--preset auto" if self.wanted.preset == "auto" else self.wanted.model

@@ -74,13 +74,15 @@ def read_tables(
     Parameters
     ----------
     edges, nodes : paths or data frames, or sequences of these
-        Frames are those of pandas, polars or pyarrow. A path may be "-" for standard input, or a
-        pattern such as "edges-*.csv"; files of one table must have the same columns. Nodes that
-        only the edges name come after those of the table, without a label: their numbers are
-        unknown, see `missing_value`. `edges` may be None with `merge_into`. Nodes of several
-        types are given as ``{"user": "users.csv", "item": "items.csv"}``: ids of different types
-        are different nodes, each type has columns of its own, and labels belong to one of them;
-        see `node_types`.
+        Frames are those of pandas, polars or pyarrow. A path may be "-" for standard input, a
+        pattern such as "edges-*.csv", or a table of a database:
+        "sqlite:///shop.db?table=edges", "duckdb:///shop.duckdb?table=edges" or
+        "postgresql://user@host/shop?query=SELECT ...". Files of one table must have the same
+        columns. Nodes that only the edges name come after those of the table, without a label:
+        their numbers are unknown, see `missing_value`. `edges` may be None with `merge_into`.
+        Nodes of several types are given as ``{"user": "users.csv", "item": "items.csv"}``: ids of
+        different types are different nodes, each type has columns of its own, and labels belong
+        to one of them; see `node_types`.
     source, target : str
         The columns of the edge file with the two ends of an edge.
     source_type, target_type : str, optional

@@ -1,7 +1,7 @@
 """Table sources: whatever holds rows becomes a `Table`.
 
-Files and patterns of their names, what comes in on standard input, and data frames of pandas,
-polars or pyarrow enter, also several of them for one table.
+Files and patterns of their names, tables of databases, what comes in on standard input, and data
+frames of pandas, polars or pyarrow enter, also several of them for one table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import tempfile
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
 
+from graphconv.io.databases import DatabaseTable, is_database
 from graphconv.io.joined_tables import join_tables, matching_files
 from graphconv.io.table_columns import TableOptions
 from graphconv.io.table_files import Table, frame_of_arrow, read_table, table_of_frame
@@ -21,7 +23,8 @@ from graphconv.io.table_files import Table, frame_of_arrow, read_table, table_of
 if TYPE_CHECKING:
     import pandas as pd
 
-# A file, a pattern such as "edges-*.csv", "-" for standard input, or a data frame.
+# A file, a pattern such as "edges-*.csv", a database's connection string, "-" for standard input,
+# or a data frame.
 Source: TypeAlias = "str | Path | pd.DataFrame | Any"
 Sources: TypeAlias = "Source | Sequence[Source]"
 STANDARD_INPUT = "-"
@@ -54,6 +57,8 @@ def _tables(
     if not isinstance(source, str | Path):
         id_column = options.id if what != "edges" else None
         return [table_of_frame(as_pandas(source, what), what, id_column=id_column)]
+    if is_database(source):
+        return [DatabaseTable.parse(str(source)).read()]
     if str(source) == STANDARD_INPUT:
         return [_read_standard_input(text_columns, options)]
     return [read_table(path, text_columns, options.text_format) for path in matching_files(source)]
@@ -62,6 +67,8 @@ def _tables(
 def name_of_source(sources: Sources | None) -> str:
     """A name for the graph whose edges come from some sources."""
     first: Any = sources[0] if isinstance(sources, list | tuple) and sources else sources
+    if is_database(first):
+        return Path(urlsplit(first).path).stem or "graph"
     is_path = isinstance(first, str | Path) and str(first) != STANDARD_INPUT
     return Path(first).name.split(".")[0] if is_path else "graph"
 
