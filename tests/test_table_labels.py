@@ -187,7 +187,7 @@ def test_shares_are_those_made_and_small_classes_are_named(tmp_path, monkeypatch
     shares = [f"{100 * size / 12:.0f} %" for size in sizes]
     assert told == (
         f"note: labels split at random: {shares[0]} training, {shares[1]} validation, "
-        f"{shares[2]} test; too few labels to be in all three: 'few' (2), 'rare' (1) (--split)"
+        f"{shares[2]} test; classes not in all three: 'few' (2), 'rare' (1) (--split)"
     )
 
 

@@ -21,6 +21,7 @@ from graphconv.io.datasets import load_dataset
 from graphconv.io.graph_files import read_graph_file
 from graphconv.io.label_file import read_label_lines
 from graphconv.io.readers import LoadedGraph, read_tables
+from graphconv.io.split_values import KINDS
 from graphconv.io.table_encoding import TableEncoding
 from graphconv.io.table_files import TABLE_SUFFIXES, Table, as_text, read_table
 from graphconv.io.table_graph import TableOptions, build_graph
@@ -77,6 +78,8 @@ def load_data(request: DataRequest, screen: Screen, **more: Any) -> LoadedGraph:
 
 def _load_data(request: DataRequest, screen: Screen, more: dict[str, Any]) -> LoadedGraph:
     options = {**request.table_options, **more}
+    if (request.split or "").partition(":")[0] in KINDS:
+        options["split_by"] = request.split
     if request.edges is not None or "merge_into" in more:
         if request.name is not None:
             several = " (several files: repeat --edges, or quote the pattern)"

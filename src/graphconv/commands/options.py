@@ -103,8 +103,8 @@ Split = Annotated[
         "--split",
         "SPLIT",
         "public, random (20 a class, 500 validation, 1000 test), "
-        "fraction:TRAIN,VALIDATION,TEST or kfold:K,I. Default: the data's own, "
-        "else fraction:0.6,0.2,0.2.",
+        "fraction:TRAIN,VALIDATION,TEST, kfold:K,I, time:COLUMN (the past trains) or group:COLUMN "
+        "(no group in two parts). Default: the data's own, else fraction:0.6,0.2,0.2.",
     ),
 ]
 

@@ -145,7 +145,7 @@ def load_job(
     """Load the data, if it is not, split it, and find out whether the result can be written."""
     if loaded is None:
         loaded = load_data(data, screen)
-    graph, note = split_by_name(loaded.graph, data.split, wanted.seed)
+    graph, note = split_by_name(loaded.graph, data.split, wanted.seed, loaded.split_values)
     folder = Path("runs") / as_file_name(graph.name, "graph") if output is None else output
     check_replaceable(folder)
     check_writable(folder)

@@ -128,20 +128,30 @@ def fraction_split(
     >>> len(split.train_index), len(split.validation_index), len(split.test_index)
     (17, 9, 8)
     """
+    fractions = check_fractions("fraction_split", train, validation, test)
+    labelled = _require_labelled(graph, 1, "fraction_split")
+    rng = np.random.default_rng(random_state)
+    parts = _divide(_labels(graph), labelled, fractions, rng)
+    return graph.with_split(*parts)
+
+
+def check_fractions(
+    who: str, train: float, validation: float, test: float, *, must_fill: bool = False
+) -> list[float]:
+    """The fractions of a split, which must be such that a graph can be split by them."""
     fractions = {"train": train, "validation": validation, "test": test}
     for name, fraction in fractions.items():
         if not (math.isfinite(fraction) and 0 <= fraction <= 1) or (
             name == "train" and fraction == 0
         ):
             span = "above 0, at most 1" if name == "train" else "from 0 to 1"
-            raise ValueError(f"fraction_split: {name} must be {span}, got {fraction}")
-    if sum(fractions.values()) > 1 + 1e-9:
+            raise ValueError(f"{who}: {name} must be {span}, got {fraction}")
+    total = sum(fractions.values())
+    if total > 1 + 1e-9 or (must_fill and total < 1 - 1e-9):
         listed = " + ".join(str(fraction) for fraction in fractions.values())
-        raise ValueError(f"fraction_split: fractions must add up to at most 1, got {listed}")
-    labelled = _require_labelled(graph, 1, "fraction_split")
-    rng = np.random.default_rng(random_state)
-    parts = _divide(_labels(graph), labelled, list(fractions.values()), rng)
-    return graph.with_split(*parts)
+        most = "1" if must_fill else "at most 1"
+        raise ValueError(f"{who}: fractions must add up to {most}, got {listed}")
+    return list(fractions.values())
 
 
 def kfold_splits(

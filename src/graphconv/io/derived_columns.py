@@ -233,6 +233,16 @@ def date_format(cells: Sequence[str], wanted: str = "") -> str:
     return ""
 
 
+def dates_of(column: pd.Series[Any]) -> npt.NDArray[np.datetime64] | None:
+    """A column of dates, NaT where a cell is empty; None where the column does not hold dates."""
+    cells = [str(cell).strip() for cell in column.tolist() if is_filled(cell)]
+    is_dates = column.dtype.kind == "M" or hasattr(column.dtype, "tz")
+    pattern = ISO if is_dates else date_format(cells)
+    if not pattern:
+        return None
+    return _dates(column, pattern).to_numpy(dtype="datetime64[ns]")
+
+
 def _parsed_dates(text: pd.Series[Any], pattern: str) -> pd.Series[Any]:
     import pandas as pd
 

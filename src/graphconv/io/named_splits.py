@@ -14,10 +14,13 @@ from graphconv.graph.splits import (
     kfold_splits,
     random_split,
 )
+from graphconv.io.split_values import KINDS, SplitValues
 from graphconv.io.wording import naming
 
 
-def split_by_name(graph: Graph, split: str | None, random_state: int) -> tuple[Graph, str]:
+def split_by_name(
+    graph: Graph, split: str | None, random_state: int, values: SplitValues | None = None
+) -> tuple[Graph, str]:
     """The graph with the split that a text asks for, and what to tell about it.
 
     Parameters
@@ -25,9 +28,12 @@ def split_by_name(graph: Graph, split: str | None, random_state: int) -> tuple[G
     graph : Graph
     split : str, optional
         "public", the data's own; "random" (20 a class, 500 validation, 1000 test);
-        "fraction:TRAIN,VALIDATION,TEST"; or "kfold:K,I". Default: the data's own or, where it has
-        none, by fractions.
+        "fraction:TRAIN,VALIDATION,TEST"; "kfold:K,I"; "time:COLUMN", the past trains; or
+        "group:COLUMN", no group is in two parts. Default: the data's own or, where it has none,
+        by fractions.
     random_state : int
+    values : SplitValues, optional
+        Of the column that `split` names.
 
     Examples
     --------
@@ -37,14 +43,16 @@ def split_by_name(graph: Graph, split: str | None, random_state: int) -> tuple[G
     >>> len(graph.train_index), len(graph.validation_index), len(graph.test_index)
     (271, 271, 2166)
     """
-    graph, note = _apply_split(graph, split, random_state)
+    graph, note = _apply_split(graph, split, random_state, values)
     if len(graph.train_index):
         # So says fit, too; but torch is imported by then, and half a page of remarks made.
         check_two_classes(graph)
     return graph, note
 
 
-def _apply_split(graph: Graph, split: str | None, random_state: int) -> tuple[Graph, str]:
+def _apply_split(
+    graph: Graph, split: str | None, random_state: int, values: SplitValues | None
+) -> tuple[Graph, str]:
     if not graph.is_labelled.any():
         raise ValueError(
             naming(
@@ -55,6 +63,12 @@ def _apply_split(graph: Graph, split: str | None, random_state: int) -> tuple[Gr
         )
     kind, _, numbers = (split or "").partition(":")
     has_own = bool(len(graph.validation_index) or len(graph.test_index))
+    if kind in KINDS and numbers:
+        if values is None:
+            message = "{split:" + kind + ":COLUMN} needs a table with such a column, got none"
+            raise ValueError(naming(message))
+        graph, said = values.split(graph, random_state)
+        return graph, f"{said} ({_shares(graph)})"
     if split in (None, "public") and has_own:
         return graph, ""
     if split == "public":
@@ -65,12 +79,12 @@ def _apply_split(graph: Graph, split: str | None, random_state: int) -> tuple[Gr
         return graph, naming("labels split at random: {} ({split})", _shares(graph))
     if kind == "random" and not numbers:
         return random_split(graph, random_state=random_state), ""
-    values = _split_numbers(numbers)
-    if kind == "fraction" and len(values) in (0, 3):
-        shares = dict(zip(SPLIT_NAMES, values, strict=False))
+    amounts = _split_numbers(numbers)
+    if kind == "fraction" and len(amounts) in (0, 3):
+        shares = dict(zip(SPLIT_NAMES, amounts, strict=False))
         return fraction_split(graph, random_state=random_state, **shares), ""
-    if kind == "kfold" and len(values) == 2 and all(value.is_integer() for value in values):
-        n_folds, number = int(values[0]), int(values[1])
+    if kind == "kfold" and len(amounts) == 2 and all(amount.is_integer() for amount in amounts):
+        n_folds, number = int(amounts[0]), int(amounts[1])
         if not 0 <= number < n_folds:
             message = "{split:kfold:K,I} must have I from 0 to K-1, got {!r}"
             raise ValueError(naming(message, split))
@@ -78,8 +92,8 @@ def _apply_split(graph: Graph, split: str | None, random_state: int) -> tuple[Gr
         return folds[number], ""
     raise ValueError(
         naming(
-            "{split} must be public, random, fraction, fraction:TRAIN,VALIDATION,TEST or "
-            "kfold:K,I, got {!r}",
+            "{split} must be public, random, fraction, fraction:TRAIN,VALIDATION,TEST, "
+            "kfold:K,I, time:COLUMN or group:COLUMN, got {!r}",
             split,
         )
     )
@@ -102,7 +116,7 @@ def _shares(graph: Graph) -> str:
     total_of = np.sum(number, axis=0)
     listed = [f"{graph.class_names[code]!r} ({total_of[code]})" for code in small[:5]]
     more = f" and {len(small) - 5} more" if len(small) > 5 else ""
-    return f"{text}; too few labels to be in all three: {', '.join(listed)}{more}"
+    return f"{text}; classes not in all three: {', '.join(listed)}{more}"
 
 
 def _split_numbers(text: str) -> list[float]:

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from graphconv.graph import Features, IntArray
 from graphconv.io.column_names import settled_names
+from graphconv.io.split_values import read_split_values
 from graphconv.io.table_columns import TableOptions, column_of, unused_edge_columns
 from graphconv.io.table_encoding import TableEncoding
 from graphconv.io.table_files import Table
@@ -252,7 +253,8 @@ def _assembled(
     has_row = np.concatenate([np.arange(len(kind.ids)) < kind.n_rows for kind in kinds])
     graph = finished_graph(edges, adjacency, fields, options, has_row, notes)
     types = tuple((kind.name, kind.encoding) for kind in (first, *kinds[1:]))
-    return LoadedGraph(graph, TableEncoding(types=types), tuple(notes))
+    split_values = read_split_values(edges, labelled.table, options, (source, target), len(place))
+    return LoadedGraph(graph, TableEncoding(types=types), tuple(notes), split_values=split_values)
 
 
 def _node_ids(kinds: list[_TypeOfNode]) -> npt.NDArray[Any]:

@@ -38,7 +38,7 @@ def finite_numbers(
     >>> finite_numbers(pd.Series([1, 2], name="age"), "row {}".format)
     array([1., 2.])
     """
-    numbers = _as_numbers(column)
+    numbers = as_numbers(column)
     with np.errstate(over="ignore"):
         wrong = ~np.isfinite(numbers.astype(np.float32))
     if not wrong.any():
@@ -61,7 +61,7 @@ def finite_numbers(
 
 def fit_fill(column: pd.Series[Any], missing_value: MissingValue, at: At, where: str) -> float:
     """What stands for an unknown number of a column."""
-    numbers = _as_numbers(column)
+    numbers = as_numbers(column)
     known = numbers[np.isfinite(numbers)]
     if not len(known) and n_empty_cells(column) < len(column):
         finite_numbers(column, at, advice=UNDECLARED)  # words only: it is refused here
@@ -102,7 +102,7 @@ def filled(column: pd.Series[Any], number: float) -> pd.Series[Any]:
     return column.astype(object).mask(is_empty, number) if is_empty.any() else column
 
 
-def _as_numbers(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
+def as_numbers(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
     """The cells of a column as numbers, NaN where a cell is none."""
     import pandas as pd
 

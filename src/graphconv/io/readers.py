@@ -42,6 +42,7 @@ def read_tables(
     id: str = "id",
     label: str = "label",
     split_column: str | None = None,
+    split_by: str | None = None,
     categorical: Sequence[str] = (),
     text: Sequence[str] = (),
     ignore: Sequence[str] = (),
@@ -97,6 +98,10 @@ def read_tables(
     split_column : str, optional
         Its column that says train, validation or test, or nothing. None: the column called
         "split", if there is one; "": none.
+    split_by : str, optional
+        "time:COLUMN" or "group:COLUMN": keep that column's values as `LoadedGraph.split_values`, to
+        split by, and make no feature of it. A column of the edge file gives nodes the time of
+        their first edge.
     categorical, text, ignore : sequences of str
         Columns that become one-hot and TF-IDF features, and those to leave out. All others are
         taken for what they look like, which the notes say. No column left means a featureless
@@ -166,6 +171,7 @@ def read_tables(
         id=id,
         label=label,
         split_column=split_column,
+        split_by=split_by,
         categorical=categorical,
         text=text,
         ignore=ignore,

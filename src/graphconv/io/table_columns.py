@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,7 @@ class TableOptions:
     id: str = "id"
     label: str = "label"
     split_column: str | None = None
+    split_by: str | None = None
     categorical: Sequence[str] = ()
     text: Sequence[str] = ()
     ignore: Sequence[str] = ()
@@ -76,6 +78,9 @@ class TableOptions:
             raise ValueError(
                 "merge_into needs the encoding that the graph's features were made with"
             )
+        if self.split_by is not None and not re.fullmatch("(time|group):.+", self.split_by):
+            message = "{split_by} must be time:COLUMN or group:COLUMN, got {!r}"
+            raise ValueError(naming(message, self.split_by))
         if self.label_separator == "":
             raise ValueError(naming("{label_separator} must not be empty"))
         if self.bins is not None and self.bins < 2:
@@ -189,5 +194,5 @@ def unused(place: str, what: str, names: Iterable[object]) -> list[str]:
 def unused_edge_columns(edges: Table, options: TableOptions) -> list[str]:
     """A note on the columns of an edge table that have no use."""
     used = {options.source, options.target, options.weight or "weight"}
-    used.add(options.relation or "relation")
+    used.update((options.relation or "relation", (options.split_by or "").partition(":")[2]))
     return unused(edges.name, "columns", [c for c in edges.frame.columns if str(c) not in used])

@@ -22,6 +22,7 @@ from graphconv.io.graph_merge import merge_graphs
 from graphconv.io.label_bins import bin_codes, bin_edges, bin_names
 from graphconv.io.number_columns import finite_numbers, n_empty_cells
 from graphconv.io.roles import ColumnRole, lines_about, settle_roles
+from graphconv.io.split_values import SplitValues, read_split_values
 from graphconv.io.table_columns import (
     TableOptions,
     column_of,
@@ -57,12 +58,15 @@ class LoadedGraph:
         Plain sentences to tell the user: what was symmetrised, dropped or filled in.
     columns : tuple of str
         What each column was taken for that nobody has declared, in plain words.
+    split_values : SplitValues or None
+        What to split the nodes by, where a column for it was named.
     """
 
     graph: Graph
     encoding: TableEncoding | None = None
     notes: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    split_values: SplitValues | None = None
 
 
 def build_graph(
@@ -101,6 +105,7 @@ def build_graph(
         lack = "no label" if features is None else "no label, features unknown"
         filled = f" (numbers taken as {_fill_in_words(encoding)})" if encoding.numeric else ""
         notes.append(f"{count(n_unknown, 'node')} only in {edges.name}: {lack}{filled}")
+    split_values = read_split_values(edges, nodes, options, (source, target), len(ids))
     relation = optional_column(edges, options.relation, "relation")
     relations: tuple[str, ...] = ()
     n_entities: int | None = None
@@ -129,7 +134,7 @@ def build_graph(
     known |= {"features": features, "feature_names": feature_names, "n_entities": n_entities}
     has_row = np.arange(len(ids)) < n_table
     graph = finished_graph(edges, adjacency, {"node_ids": ids, **known}, options, has_row, notes)
-    return LoadedGraph(graph, encoding, tuple(notes), tuple(columns))
+    return LoadedGraph(graph, encoding, tuple(notes), tuple(columns), split_values)
 
 
 def finished_graph(
@@ -321,6 +326,9 @@ def feature_columns(nodes: Table, options: TableOptions) -> list[str]:
     split = optional_column(nodes, options.split_column, "split", "split_column")
     if split is not None:
         uses.append(str(split.name))
+    by = (options.split_by or "").partition(":")[2]
+    if by in nodes.frame.columns:
+        uses.append(by)
     n_others = len(uses)
     if options.encoding is None:
         for name, role in options.declarations:
