@@ -13,7 +13,7 @@ from graphconv.commands import cli
 ROOT = Path(__file__).resolve().parent.parent
 TABLES = ("--edges", "papers/edges.csv", "--nodes", "papers/nodes.csv")
 # What a trained model's folder holds.
-FILES = ["graph.npz", "model.json", "model.safetensors", "predictions.csv"]
+FILES = ["graph.npz", "model.json", "model.safetensors", "predictions.csv", "provenance.json"]
 COLUMNS = ("--text", "title", "--categorical", "venue")
 
 

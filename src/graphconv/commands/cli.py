@@ -108,6 +108,7 @@ def predict(
     folder: opt.ModelFolder,
     given: NewDataOptions,
     output: opt.OutputFile = Path("predictions.csv"),
+    spreadsheet_safe: opt.SpreadsheetSafe = False,
     screen: ScreenOptions,
 ) -> None:
     """Label nodes with a trained model: its own, or those of new data.
@@ -117,7 +118,7 @@ def predict(
     """
     from graphconv.commands.labelling import run_prediction
 
-    run_prediction(folder, given.request(), output, screen)
+    run_prediction(folder, given.request(), output, screen, spreadsheet_safe=spreadsheet_safe)
 
 
 @app.command(cls=opt.GroupedCommand)

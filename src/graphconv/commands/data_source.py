@@ -19,6 +19,7 @@ from graphconv.graph import Graph
 from graphconv.io.databases import is_database
 from graphconv.io.datasets import load_dataset
 from graphconv.io.graph_files import read_graph_file
+from graphconv.io.joined_tables import matching_files
 from graphconv.io.label_file import read_label_lines
 from graphconv.io.readers import LoadedGraph, read_tables
 from graphconv.io.split_values import KINDS
@@ -28,7 +29,9 @@ from graphconv.io.table_graph import TableOptions, build_graph
 from graphconv.io.table_sources import STANDARD_INPUT, name_of_source
 from graphconv.io.wording import shown
 from graphconv.results.answers import with_label_lines
+from graphconv.results.provenance import describe_file
 from graphconv.storage.stored_graph import (
+    MANIFEST,
     complete,
     is_stored_graph,
     open_graph,
@@ -107,6 +110,27 @@ def _load_data(request: DataRequest, screen: Screen, more: dict[str, Any]) -> Lo
         raise ValueError(f"data set {request.name!r} has its own nodes, so --nodes can't be given")
     with screen.showing() as progress:
         return LoadedGraph(load_dataset(request.name, data_dir=request.data_dir, progress=progress))
+
+
+def data_files(request: DataRequest) -> list[dict[str, Any]]:
+    """What there is to say of each file that the data came from; a named data set has none."""
+    found: list[tuple[Path, str]] = []
+    nodes = _by_type(request.nodes) or ()
+    by_type = nodes if isinstance(nodes, dict) else {"": nodes}
+    for edges in request.edges or ():
+        found += [(path, "edges") for path in matching_files(edges)]
+    for kind, patterns in by_type.items():
+        role = f"nodes of type {kind}" if kind else "nodes"
+        found += [(path, role) for pattern in patterns for path in matching_files(pattern)]
+    if request.name is not None:
+        path = Path(request.name)
+        if is_stored_graph(path):
+            found.append((path / MANIFEST, "graph folder"))
+        elif path.is_file():
+            found.append((path, "graph"))
+    if request.labels is not None and request.labels.is_file():
+        found.append((request.labels, "labels"))
+    return [describe_file(path, role) for path, role in found]
 
 
 def load_outline(folder: Path, request: DataRequest) -> LoadedGraph:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphconv import __version__
 from graphconv.commands.console import Screen
 from graphconv.commands.data_source import DataRequest, align_to, load_data
 from graphconv.commands.held_out import saved_rule
@@ -23,6 +24,7 @@ from graphconv.results.predictions import (
     write_table,
     write_table_blocks,
 )
+from graphconv.results.provenance import folder_fingerprint
 from graphconv.training.scores import mean_over_runs
 
 PICTURE_SUFFIXES = (".png", ".svg")
@@ -32,7 +34,14 @@ if TYPE_CHECKING:
     from graphconv.training.checkpoint import SavedModel
 
 
-def run_prediction(folder: Path, data: DataRequest, output: Path, screen: Screen) -> None:
+def run_prediction(
+    folder: Path,
+    data: DataRequest,
+    output: Path,
+    screen: Screen,
+    *,
+    spreadsheet_safe: bool = False,
+) -> None:
     """Label the nodes of the training data, or of new data, and write the table."""
     _check_table(output)
     saved, graph, notes = load_with_data(folder, data, screen)
@@ -57,7 +66,8 @@ def run_prediction(folder: Path, data: DataRequest, output: Path, screen: Screen
     )
     for note in notes:
         screen.remark(note)
-    predictions.write(output)
+    origin = {"model": folder_fingerprint(folder), "version": __version__}
+    predictions.write(output, origin, spreadsheet_safe=spreadsheet_safe)
     results: dict[str, Any] = {"n_nodes": graph.n_entities, "output": str(output)}
     if graph is not known or known.folder is not None:
         results |= _compare(predictions, screen)

@@ -303,6 +303,14 @@ OutputFolder = Annotated[
     _output("--output -o", "DIR", "Folder for the model and predictions.csv. Default: runs/NAME."),
 ]
 OutputFile = Annotated[Path, _output("--output -o", "FILE", "CSV, TSV or Parquet file to write.")]
+SpreadsheetSafe = Annotated[
+    bool,
+    _output(
+        "--spreadsheet-safe",
+        _FLAG,
+        "Put an apostrophe before text that a spreadsheet would run as a formula (= + - @).",
+    ),
+]
 ReportFile = Annotated[
     Path | None,
     _output("--output -o", "FILE", "HTML file to write. Default: report.html in MODEL_DIR."),

@@ -230,11 +230,17 @@ def _stored(data: str, output: Path | None, data_dir: Path | None, screen: Scree
 def verify(
     *,
     folder: Annotated[
-        Path, typer.Argument(help="Folder that 'graphconv ingest' wrote.", metavar="GRAPH_DIR")
+        Path, typer.Argument(help="Folder of 'graphconv ingest' or 'train'.", metavar="FOLDER")
     ],
     screen: ScreenOptions,
 ) -> None:
-    """Compare every file of a graph folder with its checksum."""
+    """Compare every file of a graph or model folder with its checksum.
+
+    Of a model also the files it was trained on, where they are as they were named then.
+    """
+    if (folder / "model.json").is_file():
+        _verify_model(folder, screen)
+        return
     from graphconv.storage.memory import in_units
     from graphconv.storage.stored_graph import verify_graph
 
@@ -242,6 +248,25 @@ def verify(
         n_bytes = verify_graph(folder, progress)
     screen.note(f"{folder}: {in_units(n_bytes)} as they were written")
     screen.result({"output": str(folder), "bytes": n_bytes})
+
+
+def _verify_model(folder: Path, screen: Screen) -> None:
+    from graphconv.estimators.fitted_method import load_saved
+    from graphconv.io.wording import count
+    from graphconv.results.provenance import verify_provenance
+
+    found = verify_provenance(folder)
+    load_saved(folder)  # refuses weights that are no numbers, and another graph than it names
+    changed = [name for name, state in found.data.items() if state == "changed"]
+    if changed:
+        raise ValueError(
+            f"{folder} was trained on {changed[0]} as it was then, but that file has changed since"
+        )
+    for name, state in found.data.items():
+        screen.note(f"data {name}: {state}")
+    screen.note(f"{folder}: {count(found.n_files, 'file')} as they were written")
+    screen.note(f"fingerprint {found.fingerprint}")
+    screen.result({"output": str(folder), "fingerprint": found.fingerprint, "data": found.data})
 
 
 def add_to(app: typer.Typer) -> None:

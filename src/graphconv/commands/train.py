@@ -33,6 +33,7 @@ from graphconv.io.progress import counter
 from graphconv.kernels import native_missing
 from graphconv.models.settings import PAPER_ACCURACY
 from graphconv.results.predictions import Predictions
+from graphconv.results.provenance import write_provenance
 from graphconv.training.out_of_fold import OutOfFold
 from graphconv.training.scores import mean_over_runs
 
@@ -114,14 +115,18 @@ def _train_baseline(job: Job) -> None:
     saved = SavedMethod(fitted, job.loaded.encoding, job.data.table_options, results)
     predictions = job.predictions(graph, calibrated, held_out.sets)
     table = _predictions_name(graph)
-    save_method(saved, job.folder, lambda new: _write_more(new, predictions, table, held_out))
+    save_method(saved, job.folder, lambda new: _write_more(job, new, predictions, table, held_out))
     job.tell(results, _write_report(job, saved, table, held_out.out_of_fold))
     _tell_next(job, labels_new_nodes=fitted.labels_other_graphs)
 
 
-def _write_more(folder: Path, predictions: Predictions, table: str, held_out: HeldOut) -> None:
+def _write_more(
+    job: Job, folder: Path, predictions: Predictions, table: str, held_out: HeldOut
+) -> None:
     predictions.write(folder / table)
     held_out.write(folder)
+    # Last: it holds the checksums of all else.
+    write_provenance(folder, job.sources, job.asked_for())
 
 
 def _tell_next(job: Job, labels_new_nodes: bool) -> None:
@@ -194,7 +199,7 @@ def finish(
     predictions = job.predictions(fitted.graph, calibrated, held_out.sets)
     # Saved before anything is printed: a closed pipe must not cost the training.
     table = _predictions_name(fitted.graph)
-    save_model(saved, job.folder, lambda new: _write_more(new, predictions, table, held_out))
+    save_model(saved, job.folder, lambda new: _write_more(job, new, predictions, table, held_out))
     file.remove()
     job.tell(results, _write_report(job, saved, table, held_out.out_of_fold))
     _tell_next(job, labels_new_nodes=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from graphconv import __version__
 from graphconv.commands.console import Screen
-from graphconv.commands.data_source import DataRequest, load_data
+from graphconv.commands.data_source import DataRequest, data_files, load_data
 from graphconv.commands.summary import describe, measure, show_results
 from graphconv.estimators.baselines import BASELINES
 from graphconv.graph import Graph
@@ -90,6 +90,23 @@ class Job:
     folder: Path
     screen: Screen
     with_report: bool = False
+    sources: tuple[dict[str, Any], ...] = ()  # the files of the data, see `data_files`
+
+    def asked_for(self) -> dict[str, Any]:
+        """What a model's provenance says beside its files: the data's size, the request."""
+        graph = self.graph
+        return {
+            "data": self.data.name or graph.name,
+            "rows": graph.n_entities,
+            "edges": graph.n_edges,
+            "columns": None if graph.feature_names is None else list(graph.feature_names)[:10_000],
+            "split": self.data.split,
+            "table_options": self.data.table_options,
+            "model": self.wanted.model,
+            "preset": self.wanted.preset,
+            "settings": self.wanted.settings,
+            "seeds": list(self.wanted.seeds),
+        }
 
     @property
     def training_path(self) -> Path:
@@ -150,7 +167,8 @@ def load_job(
     check_replaceable(folder)
     check_writable(folder)
     loaded = replace(loaded, notes=(*loaded.notes, note))
-    return Job(loaded, graph, data, wanted, folder, screen, with_report)
+    sources = tuple(data_files(data))
+    return Job(loaded, graph, data, wanted, folder, screen, with_report, sources)
 
 
 def resolve(wanted: ModelRequest, graph_name: str) -> tuple[str, dict[str, Any]]:

@@ -26,9 +26,11 @@ RESULT_FILES = (
     "graph.npz",
     "splits.npz",
     "predictions.csv",
+    "predictions.csv.json",
     "predictions.parquet",
     "results.json",  # of a baseline, before these were saved as models
     "out_of_fold.npz",
+    "provenance.json",
     REPORT_FILE,
 )
 

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from graphconv.graph import Graph
 from graphconv.graph.names import SPLIT_NAMES
-from graphconv.io.files import replacing_file
+from graphconv.io.files import json_text, replacing_file
+from graphconv.results.provenance import sha256_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,9 +129,26 @@ class Predictions:
 
         return pd.DataFrame(self.columns())
 
-    def write(self, path: Path) -> None:
-        """Write the table as CSV, TSV or Parquet, by the suffix."""
-        write_table_blocks(map(self.columns, row_blocks(self.graph.n_entities)), path)
+    def write(
+        self,
+        path: Path,
+        origin: Mapping[str, str] | None = None,
+        *,
+        spreadsheet_safe: bool = False,
+    ) -> None:
+        """Write the table as CSV, TSV or Parquet, by the suffix.
+
+        Parameters
+        ----------
+        path : Path
+        origin : mapping, optional
+            What the table says of the model that made it: in Parquet's metadata, or in a file
+            beside it that is called after it, with ".json" added.
+        spreadsheet_safe : bool
+            Whether text that a spreadsheet would take for a formula gets an apostrophe before it.
+        """
+        blocks = map(self.columns, row_blocks(self.graph.n_entities))
+        write_table_blocks(blocks, path, origin, spreadsheet_safe=spreadsheet_safe)
 
 
 def check_table_path(path: Path) -> None:
@@ -150,8 +168,14 @@ def write_table(columns: Mapping[str, Any], path: Path) -> None:
     write_table_blocks([columns], path)
 
 
-def write_table_blocks(blocks: Iterable[Mapping[str, Any]], path: Path) -> None:
-    """Write a table that comes as blocks of rows, each with all columns.
+def write_table_blocks(
+    blocks: Iterable[Mapping[str, Any]],
+    path: Path,
+    origin: Mapping[str, str] | None = None,
+    *,
+    spreadsheet_safe: bool = False,
+) -> None:
+    """Write a table that comes as blocks of rows, each with all columns; see `Predictions.write`.
 
     The csv module takes half the time of pandas' to_csv, and need not be imported first.
     """
@@ -159,7 +183,7 @@ def write_table_blocks(blocks: Iterable[Mapping[str, Any]], path: Path) -> None:
     suffix = path.suffix.lower()
     with replacing_file(path) as new:
         if suffix == ".parquet":
-            _write_parquet(blocks, new)
+            _write_parquet(blocks, new, origin)
             return
         with new.open("w", newline="", encoding="utf-8") as file:
             delimiter = "\t" if suffix == ".tsv" else ","
@@ -167,7 +191,13 @@ def write_table_blocks(blocks: Iterable[Mapping[str, Any]], path: Path) -> None:
             for number, columns in enumerate(blocks):
                 if number == 0:
                     writer.writerow(columns)
-                writer.writerows(zip(*(_cells(columns[name]) for name in columns), strict=True))
+                cells = [_cells(columns[name], spreadsheet_safe) for name in columns]
+                writer.writerows(zip(*cells, strict=True))
+    if origin is not None:
+        beside = path.with_name(f"{path.name}.json")
+        with replacing_file(beside) as new:
+            content = {**origin, "table": path.name, "sha256": sha256_of(path)}
+            new.write_text(json_text(content, indent=1) + "\n", encoding="utf-8")
 
 
 class _PlainEnds:
@@ -180,7 +210,9 @@ class _PlainEnds:
         return self._file.write(row[:-2] + "\n")
 
 
-def _write_parquet(blocks: Iterable[Mapping[str, Any]], path: Path) -> None:
+def _write_parquet(
+    blocks: Iterable[Mapping[str, Any]], path: Path, origin: Mapping[str, str] | None
+) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -188,18 +220,26 @@ def _write_parquet(blocks: Iterable[Mapping[str, Any]], path: Path) -> None:
     try:
         for columns in blocks:
             table = pa.table({name: pa.array(columns[name]) for name in columns})
-            file = pq.ParquetWriter(path, table.schema) if file is None else file
+            if file is None:
+                said = {f"graphconv.{name}": value for name, value in (origin or {}).items()}
+                file = pq.ParquetWriter(path, table.schema.with_metadata(said or None))
             file.write_table(table)
     finally:
         if file is not None:
             file.close()
 
 
-def _cells(column: Any) -> list[Any]:
+def _cells(column: Any, spreadsheet_safe: bool) -> list[Any]:
     values = np.asarray(column)
     if values.dtype.kind == "f":
         return [f"{value:.6g}" for value in values.tolist()]
-    return list(column)
+    return [_no_formula(cell) for cell in column] if spreadsheet_safe else list(column)
+
+
+def _no_formula(cell: Any) -> Any:
+    """Text that a spreadsheet shows as it is."""
+    is_formula = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{cell}" if is_formula else cell
 
 
 def confusion_table(

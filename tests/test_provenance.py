@@ -1,0 +1,99 @@
+"""What a model folder says of where it came from, and what tables say of their model."""
+
+import json
+
+import pytest
+from tests.command_line import COLUMNS, TABLES
+
+from graphconv.results.provenance import folder_fingerprint, sha256_of
+
+TRAIN = ("train", *TABLES, *COLUMNS, "--max-epochs", "3", "-o", "m", "--quiet")
+
+
+def test_a_model_says_what_it_was_trained_on(run, papers, tmp_path):
+    run(*TRAIN, "--seed", "3")
+    said = json.loads((tmp_path / "m" / "provenance.json").read_text())
+    files = {each["role"]: each for each in said["data"]}
+    for role in ("edges", "nodes"):
+        path = tmp_path / "papers" / f"{role}.csv"
+        assert files[role]["sha256"] == sha256_of(path)
+        assert files[role]["bytes"] == path.stat().st_size
+        assert files[role]["name"] == f"papers/{role}.csv"
+    assert said["options"]["rows"] == 150
+    assert said["options"]["seeds"] == [3]
+    assert said["options"]["settings"] == {"max_epochs": 3}
+    assert said["options"]["table_options"]["text"] == ["title"]
+    assert {"graphconv", "python", "numpy", "torch"} <= {*said["versions"]}
+    assert said["fingerprint"] == folder_fingerprint(tmp_path / "m")
+    done = run("verify", "m", "--json")
+    assert done.json["fingerprint"] == said["fingerprint"]
+    assert done.json["data"] == {"papers/edges.csv": "same", "papers/nodes.csv": "same"}
+
+
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "model.json", "graph.npz", "predictions.csv"]
+)
+def test_verify_finds_a_changed_file(run, papers, tmp_path, name):
+    run(*TRAIN)
+    path = tmp_path / "m" / name
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(content)
+    done = run("verify", "m", expect=2)
+    assert done.err == [
+        f"graphconv: m must be as it was written, but: {name} has changed since it was written"
+    ]
+    if name != "model.json":  # without it, it is no model folder
+        path.unlink()
+        assert f"{name} is not there" in run("verify", "m", expect=2).err[0]
+
+
+def test_verify_finds_changed_data(run, papers, tmp_path):
+    run(*TRAIN)
+    path = tmp_path / "papers" / "edges.csv"
+    path.write_text(path.read_text() + "\n")
+    done = run("verify", "m", expect=2)
+    assert "papers/edges.csv as it was then, but that file has changed since" in done.err[0]
+    (tmp_path / "papers").rename(tmp_path / "elsewhere")
+    assert "data papers/edges.csv: not here" in run("verify", "m").err
+
+
+def test_a_folder_without_provenance_is_told(run, tmp_path):
+    run("train", "karate", "--max-epochs", "2", "-o", "m", "--quiet")
+    (tmp_path / "m" / "provenance.json").unlink()
+    done = run("verify", "m", expect=2)
+    assert "has no provenance.json" in done.err[0]
+    (tmp_path / "m" / "provenance.json").write_text('{"format": 1}')
+    assert "must be complete, but lacks" in run("verify", "m", expect=2).err[0]
+    (tmp_path / "m" / "provenance.json").write_text('{"format": 2}')
+    assert "its format must be 1, got 2" in run("verify", "m", expect=2).err[0]
+
+
+def test_tables_carry_the_fingerprint_of_their_model(run, tmp_path):
+    import pyarrow.parquet as pq
+
+    run("train", "karate", "--max-epochs", "2", "-o", "m", "--quiet")
+    run("predict", "m", "-o", "p.csv", "--quiet")
+    run("predict", "m", "-o", "p.parquet", "--quiet")
+    fingerprint = folder_fingerprint(tmp_path / "m")
+    said = json.loads((tmp_path / "p.csv.json").read_text())
+    assert said["model"] == fingerprint
+    assert said["sha256"] == sha256_of(tmp_path / "p.csv")
+    metadata = pq.read_schema(tmp_path / "p.parquet").metadata
+    assert metadata[b"graphconv.model"] == fingerprint.encode()
+
+
+def test_text_can_be_made_safe_for_a_spreadsheet(run, tmp_path):
+    edges = "source,target\n=1+1,@x\n@x,plain\n"
+    nodes = "id,label\n=1+1,+a\n@x,b\nplain,b\n"
+    (tmp_path / "edges.csv").write_text(edges)
+    (tmp_path / "nodes.csv").write_text(nodes)
+    tables = ("--edges", "edges.csv", "--nodes", "nodes.csv")
+    run("train", *tables, "--split", "fraction:0.9,0,0.1", "-o", "m", "--quiet")
+    run("predict", "m", "-o", "raw.csv", "--quiet")
+    run("predict", "m", "-o", "safe.csv", "--spreadsheet-safe", "--quiet")
+    raw = [line.split(",")[:2] for line in (tmp_path / "raw.csv").read_text().splitlines()]
+    safe = [line.split(",")[:2] for line in (tmp_path / "safe.csv").read_text().splitlines()]
+    assert [row[0] for row in raw[1:]] == ["=1+1", "@x", "plain"]
+    assert [row[0] for row in safe[1:]] == ["'=1+1", "'@x", "plain"]
+    assert [row[1] for row in safe[1:]] == [row[1].replace("+a", "'+a") for row in raw[1:]]
