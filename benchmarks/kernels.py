@@ -17,8 +17,7 @@ from graphconv import load_dataset
 from graphconv.engine.batches import make_batch
 from graphconv.engine.objective import LabelledBatch
 from graphconv.kernels import Csr, Dropout, native, reference
-from graphconv.models.propagation import RULES
-from graphconv.models.settings import resolve_settings
+from graphconv.models.settings import RULES, resolve_settings
 from graphconv.training.fit import build_model, full_batches
 from graphconv.training.loop import train
 from training import CITATIONS, threads

@@ -8,7 +8,7 @@ from tests.networks import make_network
 
 from graphconv.engine.batches import make_batch, nodes_within
 from graphconv.graph import Graph
-from graphconv.models.propagation import RULES
+from graphconv.models.settings import RULES
 from graphconv.training.loop import single_torch_thread
 
 # 0 - 1 - 2 - 3 - 4, and 5 on its own

@@ -15,7 +15,7 @@ import torch
 from tests.generated_graphs import generate, split
 
 from graphconv.graph import Graph
-from graphconv.models.propagation import RULES
+from graphconv.models.settings import RULES
 from graphconv.training import checkpoint
 from graphconv.training.checkpoint import (
     SavedModel,

@@ -20,6 +20,7 @@ from tests.command_line import ROOT, Done, finish, make_runner
 from tests.generated_graphs import generate, split
 
 from graphconv import load_dataset
+from graphconv.models.catalogue import MODELS
 from graphconv.storage.partition import partition_graph
 from graphconv.storage.stored_graph import open_graph, store_graph
 
@@ -50,6 +51,12 @@ TRAININGS = {
     "cora in four": ("cora", 4, ("--max-epochs", 50, "--early-stopping", "none")),
     # Of 34 nodes four parts hardly have a training node each.
     "karate in four": ("karate", 4, ("--max-epochs", 6, "--batch-size", 1)),
+    **{
+        f"model {name}": (
+            "dense", 2, ("--model", name, "--normalisation", "layer", "--max-epochs", 20)
+        )
+        for name in MODELS
+    },
 }  # fmt: skip
 
 

@@ -11,8 +11,8 @@ from graphconv import kernels
 from graphconv.engine.batches import make_batch
 from graphconv.graph import Graph
 from graphconv.io.datasets import load_dataset
-from graphconv.models.propagation import RULES, largest_eigenvalue
-from graphconv.models.settings import PAPER, ROBUST, Settings
+from graphconv.models.propagation import largest_eigenvalue
+from graphconv.models.settings import PAPER, ROBUST, RULES, Settings
 from graphconv.training.fit import Watch, build_model, check_trainable, fit_gcn
 
 QUICK = {"max_epochs": 4, "hidden": (4,)}

@@ -207,7 +207,7 @@ def test_estimator_takes_them():
     classifier = GCNClassifier(
         preset="paper", batch_size=40, fanout=5, max_epochs=30, random_state=0
     ).fit(cora)
-    assert classifier.settings_.fanout == (5, 5)
+    assert classifier.settings_.fanout == (5,)
     right = (
         classifier.predict()[cora.test_index] == classifier.classes_[cora.labels[cora.test_index]]
     )
@@ -220,13 +220,18 @@ def test_estimator_takes_them():
         ({"batch_size": 0}, "batch_size must be a whole number above 0, got 0"),
         ({"fanout": "some"}, "fanout must be 'all' or whole numbers above 0, got 'some'"),
         ({"fanout": (5, 0)}, "fanout must be 'all' or whole numbers above 0"),
-        ({"fanout": (5, 5, 5)}, "fanout must be one number, or one for each of 2 layers, got 3"),
         ({"fanout": 5, "propagation": "chebyshev"}, "fanout must be 'all' with the chebyshev rule"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         Settings(**settings)
+
+
+def test_fanout_fits_how_far_the_model_sees():
+    graph = random_graph()
+    with pytest.raises(ValueError, match="fanout must be one number, or one for each of 2 hops"):
+        fit_gcn(graph, overrides={"fanout": (5, 5, 5), "batch_size": 9})
 
 
 def test_command_line(run):

@@ -14,7 +14,7 @@ from graphconv.engine.batches import make_batch
 from graphconv.graph import Graph
 from graphconv.kernels import Dropout
 from graphconv.kernels.hashing import hash_key
-from graphconv.models.propagation import RULES
+from graphconv.models.settings import RULES
 from graphconv.training.loop import single_torch_thread
 
 # 0 - 1 - 2 - 3 and 3 - 0: a ring with a weight, and 4 on its own.

@@ -43,7 +43,7 @@ def test_a_group_is_shown_as_its_options_and_given_as_one():
 
 def test_every_setting_has_an_option():
     names = [parameter.name for parameter in SettingsOptions.parameters()]
-    assert names == [field.name for field in fields(Settings)]
+    assert ["model", *names] == [field.name for field in fields(Settings)]
     assert SettingsOptions().chosen() == {}
     assert SettingsOptions(hidden="0", fanout="5,5", dropout="0.1").chosen() == {
         "hidden": 0,

@@ -15,11 +15,11 @@ from graphconv.engine.batches import make_batch
 from graphconv.graph import Graph
 from graphconv.io.datasets import load_dataset
 from graphconv.models.propagation import (
-    RULES,
     Propagation,
     largest_eigenvalue,
     normalised_laplacian,
 )
+from graphconv.models.settings import RULES
 from graphconv.training.fit import fit_gcn
 
 # 0 - 1 - 2

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from graphconv import GCNClassifier
-from graphconv.models import settings as module
 from graphconv.models.kinds import declaration
 from graphconv.models.settings import PAPER, PAPER_NELL, ROBUST, Settings, resolve_settings
 from scripts import build_settings
@@ -136,14 +135,6 @@ def test_overrides_change_a_preset(preset, expected):
 def test_unknown_preset():
     with pytest.raises(ValueError, match=r"preset must be one of 'robust', .*'auto', got 'best'"):
         resolve_settings("best", {})
-
-
-def test_names_are_those_of_the_implementations():
-    from graphconv.models.operations import ACTIVATIONS
-    from graphconv.models.propagation import RULES
-
-    assert module.RULES == RULES
-    assert module.ACTIVATIONS == ACTIVATIONS
 
 
 def test_a_slip_in_a_name_gets_a_hint():

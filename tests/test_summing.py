@@ -13,7 +13,7 @@ from graphconv import Graph, load_dataset
 from graphconv.engine.batches import make_batch
 from graphconv.engine.objective import LabelledBatch, Objective
 from graphconv.engine.summing import sum_beforehand
-from graphconv.models.propagation import RULES
+from graphconv.models.settings import RULES
 from graphconv.training import fit as fitting
 from graphconv.training.fit import build_model, fit_gcn
 

@@ -155,6 +155,8 @@ class SettingsOptions:
         """What typer is shown."""
         shown = []
         for field in fields(Settings):
+            if field.name == "model":
+                continue  # an option of its own, which names baselines as well
             declared = declaration(field)
             kind, name = declared.kind, field.name.replace("_", "-")
             is_switch = kind.metavar is None

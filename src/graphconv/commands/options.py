@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperCommand
 
 from graphconv.estimators.baselines import BASELINES
+from graphconv.models.catalogue import MODELS
 
 
 class GroupedCommand(TyperCommand):
@@ -243,7 +244,7 @@ Model = Annotated[
     _model(
         "--model",
         "NAME",
-        "gcn, mlp (leaves the graph out) or a baseline: "
+        f"{', '.join(MODELS)}, mlp (leaves the graph out) or a baseline: "
         f"{', '.join(name for name in BASELINES if name != 'mlp')}.",
     ),
 ]

@@ -19,6 +19,7 @@ from graphconv.commands.data_source import DataRequest, check_options_are_used
 from graphconv.commands.held_out import OUT_OF_FOLD_FILE, HeldOut, check_sets, judge
 from graphconv.commands.summary import measure_calibration
 from graphconv.commands.training_job import (
+    NETWORKS_NAMED,
     Job,
     ModelRequest,
     identity_of,
@@ -63,7 +64,7 @@ def run_training(
     if not checkpoint_seconds >= 0:
         raise ValueError(f"--checkpoint-seconds must be at least 0, got {checkpoint_seconds}")
     if resume and wanted.is_baseline:
-        raise ValueError(f"--resume is for gcn and mlp, got --model {wanted.model}")
+        raise ValueError(f"--resume is for {NETWORKS_NAMED}, got --model {wanted.model}")
     if "WORLD_SIZE" in os.environ and "RANK" in os.environ:
         from graphconv.commands.torchrun import ParallelRequest, train_in_parallel
 

@@ -21,11 +21,13 @@ from graphconv.io.files import check_replaceable, check_writable
 from graphconv.io.named_splits import split_by_name
 from graphconv.io.readers import LoadedGraph
 from graphconv.io.wording import as_file_name, did_you_mean
+from graphconv.models.catalogue import MODELS
 from graphconv.models.settings import PAPER_ACCURACY, Settings, resolve_settings
 from graphconv.results.predictions import Predictions
 
-# What a GCN's training can do; all other models are baselines.
-_GCN_MODELS = ("gcn", "mlp")
+# What the training loop can do; all other models are baselines.
+_NETWORKS = (*MODELS, "mlp")
+NETWORKS_NAMED = f"{', '.join(_NETWORKS[:-1])} and {_NETWORKS[-1]}"
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class ModelRequest:
 
     def check(self) -> None:
         """Refuse what no data could make right."""
-        models = (*_GCN_MODELS, *(name for name in BASELINES if name not in _GCN_MODELS))
+        models = (*_NETWORKS, *(name for name in BASELINES if name not in _NETWORKS))
         if self.model not in models:
             hint = did_you_mean(self.model, models)
             raise ValueError(
@@ -58,7 +60,7 @@ class ModelRequest:
             raise ValueError(f"--kernels must be auto, native or reference, got {self.kernels!r}")
         if self.is_baseline:
             if self.preset is not None:
-                raise ValueError(f"--preset is for gcn and mlp, got --model {self.model}")
+                raise ValueError(f"--preset is for {NETWORKS_NAMED}, got --model {self.model}")
             return
         preset = "robust" if self.preset in (None, "auto") else self.preset
         resolve_settings(preset, self.settings)
@@ -72,7 +74,7 @@ class ModelRequest:
 
     @property
     def is_baseline(self) -> bool:
-        return self.model not in _GCN_MODELS
+        return self.model not in _NETWORKS
 
     @property
     def seeds(self) -> range:
@@ -176,6 +178,8 @@ def resolve(wanted: ModelRequest, graph_name: str) -> tuple[str, dict[str, Any]]
     overrides = dict(wanted.settings)
     if wanted.model == "mlp":
         overrides.setdefault("propagation", "none")
+    elif wanted.model in MODELS:
+        overrides["model"] = wanted.model
     preset = wanted.preset
     if preset is None:
         preset = "paper" if graph_name in PAPER_ACCURACY else "robust"

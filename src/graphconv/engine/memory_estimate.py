@@ -129,7 +129,7 @@ def estimate_memory(
         # Of several processes each has its share of a batch.
         targets = targets[: -(-settings.batch_size * len(targets) // n_targets)]
         n_batches = 2  # the next one is made while one is trained on
-    fanouts = None if settings.fanout == "all" else settings.fanout
+    fanouts = settings.fanouts(n_hops)
     reach = _reach(graph, targets, n_hops, fanouts, share)
     if n_batches > 1 or fanouts is not None:
         n_watched = 0  # no larger than a training batch, and not at the same time
@@ -215,7 +215,7 @@ def _reach(
     """How many rows lie within each hop, looked at in pieces: the graph may be on disk."""
     n_own = graph.n_nodes if share is None else share.n_own
     if fanouts is not None:
-        return _sampled_reach(graph, len(targets), fanouts[:n_hops], n_own)
+        return _sampled_reach(graph, len(targets), fanouts, n_own)
     is_seen = np.zeros(graph.n_nodes, dtype=bool)
     is_seen[targets] = True
     counts, ring = [int(is_seen.sum())], targets

@@ -62,6 +62,7 @@ class MiniBatches:
         self.graph = graph
         self.settings = settings
         self.n_hops = n_hops
+        self.fanouts = settings.fanouts(n_hops)
         self.features = features
         self.class_weight = class_weight
         self.seed = seed
@@ -89,8 +90,7 @@ class MiniBatches:
         return one_ahead(partial(self._make, targets, epoch) for targets in pieces)
 
     def _make(self, targets: IntArray, epoch: int) -> LabelledBatch:
-        fanout = self.settings.fanout
-        if fanout == "all" or self.n_hops == 0:
+        if self.fanouts is None:
             batch = make_batch(
                 self.graph,
                 targets,
@@ -102,8 +102,8 @@ class MiniBatches:
             batch = sample_batch(
                 self.graph,
                 targets,
-                fanouts=fanout,
-                keys=[hash_key(self.seed, epoch, SAMPLE, hop) for hop in range(len(fanout))],
+                fanouts=self.fanouts,
+                keys=[hash_key(self.seed, epoch, SAMPLE, hop) for hop in range(self.n_hops)],
                 features=self.features,
                 numbering=self._numbering,
             )

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from graphconv.engine.batches import Batch
 from graphconv.engine.plan import Plan, make_plan
+from graphconv.engine.steps import softplus
 from graphconv.kernels import Dropout
 from graphconv.kernels.hashing import hash_key
 from graphconv.models.model import Model
@@ -78,8 +79,7 @@ class Network:
         """Lambda of each replica, learned or fixed."""
         if LEARNED.name not in self.parameters:
             return [float(self.model.graph.self_loop_weight)] * len(self.seeds)
-        raw = self.parameters[LEARNED.name].detach()
-        return [float(weight) for weight in torch.nn.functional.softplus(raw)]
+        return [softplus(raw) for raw in self.parameters[LEARNED.name].tolist()]
 
     def __call__(self, batch: Batch, epoch: int | None = None) -> Tensor:
         """Logits of the batch's targets, shape (n_targets, n_replicas, n_classes).

@@ -216,7 +216,12 @@ def make_plan(
     target : Value, optional
     """
     builder = _Builder(program, batch, parameters, kernels, directed, drops)
-    builder.value_of(program.output if target is None else target)
+    target = program.output if target is None else target
+    for value in program.needed_for(target):
+        # Others are made when these ask for them, perhaps as part of a fused kernel.
+        if isinstance(value, Product | Neighbours | Sum):
+            builder.value_of(value)
+    builder.value_of(target)
     return Plan(builder.calls, builder.shapes, len(parameters))
 
 

@@ -6,6 +6,7 @@ needed, and blocks of columns: for each term of the rule, for each replica, its 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from types import ModuleType
@@ -422,13 +423,19 @@ class LearnedSum(Step):
             found = _by_replica(
                 _times(slope * (x[:n_out] - output / 2), scale[:n_out], n_replicas), n_replicas
             ) - _by_replica(_times(for_x * x, scale * scale, n_replicas) / 2, n_replicas)
-        return (for_x,), ((found * _sigmoid(given.weights[0])).astype(x.dtype),)
+        slopes = [1 / (1 + math.exp(-raw)) for raw in given.weights[0].tolist()]
+        return (for_x,), ((found * slopes).astype(x.dtype),)
 
     def _scales(self, raw: Array) -> tuple[Array, Array]:
-        lambdas = torch.nn.functional.softplus(torch.from_numpy(raw)).numpy()
+        # A root and a quotient have one right rounding, so replicas don't depend on each other.
+        lambdas = np.array([softplus(own) for own in raw.tolist()], dtype=raw.dtype)
         total = self.degree[: self.plain.shape[1], None] + lambdas
-        power = -1.0 if self.directed else -0.5
-        return torch.from_numpy(total).pow(power).numpy(), lambdas
+        return 1 / (total if self.directed else np.sqrt(total)), lambdas
+
+
+def softplus(x: float) -> float:
+    """log(1 + exp(x)), without overflow."""
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
 def _times(x: Array, factors: Array, n_replicas: int) -> Array:
@@ -440,10 +447,6 @@ def _times(x: Array, factors: Array, n_replicas: int) -> Array:
 def _by_replica(x: Array, n_replicas: int) -> Array:
     """The sum of each replica's columns, in the order in which it would be summed alone."""
     return np.array([_columns(x, k, n_replicas).sum(dtype=np.float64) for k in range(n_replicas)])
-
-
-def _sigmoid(x: Array) -> Array:
-    return torch.sigmoid(torch.from_numpy(x)).numpy()
 
 
 @dataclass(frozen=True)

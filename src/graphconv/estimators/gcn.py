@@ -24,7 +24,7 @@ from graphconv.estimators.inputs import (
 )
 from graphconv.graph import Graph
 from graphconv.graph.names import Scaling
-from graphconv.models.settings import Activation, Rule, Settings, StoppingRule
+from graphconv.models.settings import Activation, Normalisation, Rule, Settings, StoppingRule
 from graphconv.results.explain import explain
 from graphconv.results.explanation import Explanation
 from graphconv.results.suggest import Suggestion, suggest
@@ -47,6 +47,8 @@ class GCNClassifier(  # type: ignore[call-arg]
     preset : {"robust", "paper", "auto"}
         "robust" serves on unknown data, "paper" is the recipe of Kipf and Welling, "auto" tries a
         handful of settings and keeps what does best on held-out labels.
+    model : str, optional
+        The network that is trained. One of gcn.
     propagation : str, optional
         Propagation rule of the paper's table 3. One of renormalised, single-parameter, first-order,
         first-order-only, chebyshev, none.
@@ -60,10 +62,17 @@ class GCNClassifier(  # type: ignore[call-arg]
         Width of each hidden layer, such as 64 or 64,64; 0 for none.
     activation : str, optional
         What follows a hidden layer. One of relu, tanh, elu, none.
+    normalisation : str, optional
+        What hidden values go through before the activation: 'layer' gives those of a node mean 0
+        and variance 1. One of none, layer.
     residual : bool, optional
         Add a hidden layer's input to its output.
     bias : bool, optional
         Give layers a bias.
+    steps : int, optional
+        How often a model that predicts first then propagates, such as appnp.
+    restart : float, optional
+        Share of its own prediction that a node keeps at each of these steps.
     scaling : str, optional
         How features are scaled; 'auto' looks at them. One of auto, row, l2, standard, none.
     dropout : float or sequence of float, optional
@@ -156,14 +165,18 @@ class GCNClassifier(  # type: ignore[call-arg]
         self,
         preset: Literal["robust", "paper", "auto"] = "robust",
         *,
+        model: str | None = None,
         propagation: Rule | None = None,
         self_loop_weight: float | Literal["learn"] | None = None,
         chebyshev_order: int | None = None,
         lambda_max: float | Literal["true"] | None = None,
         hidden: Any = None,
         activation: Activation | None = None,
+        normalisation: Normalisation | None = None,
         residual: bool | None = None,
         bias: bool | None = None,
+        steps: int | None = None,
+        restart: float | None = None,
         scaling: Scaling | None = None,
         dropout: Any = None,
         learning_rate: float | None = None,
@@ -184,14 +197,18 @@ class GCNClassifier(  # type: ignore[call-arg]
         random_state: Any = None,
     ) -> None:
         self.preset = preset
+        self.model = model
         self.propagation = propagation
         self.self_loop_weight = self_loop_weight
         self.chebyshev_order = chebyshev_order
         self.lambda_max = lambda_max
         self.hidden = hidden
         self.activation = activation
+        self.normalisation = normalisation
         self.residual = residual
         self.bias = bias
+        self.steps = steps
+        self.restart = restart
         self.scaling = scaling
         self.dropout = dropout
         self.learning_rate = learning_rate

@@ -1,14 +1,19 @@
-"""The models that settings can name; a new one is one file and one line here."""
+"""The models that settings can name; a new one is a file of its own and a line here.
+
+Light, so that the command line knows their names before anything is computed.
+"""
 
 from __future__ import annotations
 
-from graphconv.models.gcn import GCN
-from graphconv.models.model import Model
-from graphconv.models.propagation import Propagation
-from graphconv.models.settings import Settings
+import importlib
+from typing import TYPE_CHECKING, cast
 
-MODELS: dict[str, type[Model]] = {
-    "gcn": GCN,
+if TYPE_CHECKING:
+    from graphconv.models.model import Model
+    from graphconv.models.settings import Settings
+
+MODELS = {
+    "gcn": "gcn:GCN",
 }
 
 
@@ -29,6 +34,10 @@ def make_model(
     >>> make_model(Settings(hidden=(4, 4)), n_features=10, n_classes=2).program.n_hops
     3
     """
+    from graphconv.models.propagation import Propagation
+
+    module, _, name = MODELS[settings.model].partition(":")
+    kind = cast("type[Model]", getattr(importlib.import_module(f"{__package__}.{module}"), name))
     graph = Propagation(
         settings.propagation,
         directed=directed,
@@ -36,4 +45,4 @@ def make_model(
         chebyshev_order=settings.chebyshev_order,
         lambda_max=lambda_max,
     )
-    return MODELS["gcn"](n_features, n_classes, settings, graph)
+    return kind(n_features, n_classes, settings, graph)

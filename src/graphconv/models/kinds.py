@@ -90,14 +90,16 @@ def one_of(names: Sequence[str], metavar: str = "NAME") -> Kind:
     )
 
 
-def number(least: float, *, is_open: bool = False, word: str = "") -> Kind:
+def number(least: float, most: float = math.inf, *, is_open: bool = False, word: str = "") -> Kind:
     """A finite number of at least so much (above it if open), or a word in its place."""
     bound = f"above {least:g}" if is_open else f"at least {least:g}"
+    if most < math.inf:
+        bound += f" and at most {most:g}"
 
     def holds(value: Any) -> bool:
         if word and value == word:
             return True
-        return _is_number(value, least) and not (is_open and value == least)
+        return _is_number(value, least) and value <= most and not (is_open and value == least)
 
     return Kind(
         type=f'float or "{word}"' if word else "float",

@@ -12,10 +12,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, get_args
-
-Activation = Literal["relu", "tanh", "elu", "none"]
-ACTIVATIONS: tuple[str, ...] = get_args(Activation)
 
 
 @dataclass(frozen=True)
@@ -155,16 +151,25 @@ class Program:
     @classmethod
     def of(cls, output: Value, parameters: Sequence[Parameter]) -> Program:
         """All that an output depends on."""
-        found: dict[int, Value] = {}
+        found: dict[Value, None] = {}
+        waiting = [output]  # no recursion: a model may propagate a thousand times
+        while waiting:
+            value = waiting[-1]
+            missing = [own for own in value.inputs if own not in found]
+            if missing:
+                waiting.append(missing[0])
+                continue
+            found[value] = None
+            waiting.pop()
+        return cls(tuple(found), tuple(parameters))
 
-        def visit(value: Value) -> None:
-            if id(value) not in found:
-                for own in value.inputs:
-                    visit(own)
-                found[id(value)] = value
-
-        visit(output)
-        return cls(tuple(found.values()), tuple(parameters))
+    def needed_for(self, target: Value) -> list[Value]:
+        """The values that one of them depends on, and itself, in their order."""
+        needed = {target}
+        for value in reversed(self.values):
+            if value in needed:
+                needed.update(value.inputs)
+        return [value for value in self.values if value in needed]
 
     @property
     def output(self) -> Value:

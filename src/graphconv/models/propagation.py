@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,10 +28,6 @@ from graphconv.graph import Graph, symmetrise
 from graphconv.graph.spectral import normalised_laplacian
 from graphconv.models.operations import Neighbours, Parameter, Value
 
-Rule = Literal[
-    "renormalised", "single-parameter", "first-order", "first-order-only", "chebyshev", "none"
-]
-RULES: tuple[str, ...] = get_args(Rule)
 # softplus keeps a learned lambda positive; its inverse at 1 starts it there.
 LEARNED = Parameter("propagation.raw_self_loop_weight", (), math.log(math.e - 1))
 
@@ -43,7 +39,7 @@ class Propagation:
     Parameters
     ----------
     rule : str
-        One of RULES.
+        One of `graphconv.models.settings.RULES`.
     directed : bool
     self_loop_weight : float or "learn"
         lambda of the renormalised rule; "learn" starts at 1 and follows the gradient.

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 from graphconv.graph.names import SCALINGS, Scaling
 from graphconv.io.wording import did_you_mean, naming
+from graphconv.models.catalogue import MODELS
 from graphconv.models.kinds import (
     CLASS_WEIGHTS,
     COUNTS,
@@ -33,6 +34,8 @@ Rule = Literal[
 RULES: tuple[Rule, ...] = get_args(Rule)
 Activation = Literal["relu", "tanh", "elu", "none"]
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
+Normalisation = Literal["none", "layer"]
+NORMALISATIONS: tuple[Normalisation, ...] = get_args(Normalisation)
 StoppingRule = Literal["best", "window", "consecutive", "none"]
 EARLY_STOPPING: tuple[StoppingRule, ...] = get_args(StoppingRule)
 # Headings of the help.
@@ -43,6 +46,7 @@ MODEL, TRAINING = "Model", "Training"
 class Settings:
     """How a GCN is built and trained. The defaults serve on data nobody has looked at yet."""
 
+    model: str = setting("gcn", one_of(tuple(MODELS)), MODEL, "The network that is trained.")
     propagation: Rule = setting(
         "renormalised", one_of(RULES, "RULE"), MODEL, "Propagation rule of the paper's table 3."
     )
@@ -65,8 +69,24 @@ class Settings:
     activation: Activation = setting(
         "relu", one_of(ACTIVATIONS), MODEL, "What follows a hidden layer."
     )
+    normalisation: Normalisation = setting(
+        "none",
+        one_of(NORMALISATIONS),
+        MODEL,
+        "What hidden values go through before the activation: 'layer' gives those of a node mean "
+        "0 and variance 1.",
+    )
     residual: bool = setting(False, SWITCH, MODEL, "Add a hidden layer's input to its output.")
     bias: bool = setting(True, SWITCH, MODEL, "Give layers a bias.")
+    steps: int = setting(
+        10, whole(0), MODEL, "How often a model that predicts first then propagates, such as appnp."
+    )
+    restart: float = setting(
+        0.1,
+        number(0, 1),
+        MODEL,
+        "Share of its own prediction that a node keeps at each of these steps.",
+    )
     scaling: Scaling = setting(
         "auto", one_of(SCALINGS), MODEL, "How features are scaled; 'auto' looks at them."
     )
@@ -141,24 +161,24 @@ class Settings:
                     self.propagation,
                 )
             )
-        if self.fanout != "all":
-            self._check_fanout(self.fanout)
+        if self.fanout != "all" and self.propagation == "chebyshev":
+            raise ValueError(
+                naming("{fanout} must be 'all' with the chebyshev rule, got {!r}", self.fanout)
+            )
 
-    def _check_fanout(self, fanout: tuple[int, ...]) -> None:
-        numbers = fanout * self.n_layers if len(fanout) == 1 else fanout
-        if len(numbers) != self.n_layers:
+    def fanouts(self, n_hops: int) -> tuple[int, ...] | None:
+        """Neighbours to sample at each hop of a model that sees so far; None: all of them."""
+        if self.fanout == "all" or n_hops == 0:
+            return None
+        if len(self.fanout) not in (1, n_hops):
             raise ValueError(
                 naming(
-                    "{fanout} must be one number, or one for each of {} layers, got {}",
-                    self.n_layers,
-                    len(numbers),
+                    "{fanout} must be one number, or one for each of {} hops, got {}",
+                    n_hops,
+                    len(self.fanout),
                 )
             )
-        if self.propagation == "chebyshev":
-            raise ValueError(
-                naming("{fanout} must be 'all' with the chebyshev rule, got {!r}", fanout)
-            )
-        object.__setattr__(self, "fanout", numbers)
+        return self.fanout * n_hops if len(self.fanout) == 1 else self.fanout
 
     @property
     def n_layers(self) -> int:

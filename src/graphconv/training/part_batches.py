@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -291,6 +291,7 @@ class PartBatches:
         self.part = part
         self.settings = settings
         self.n_hops = n_hops
+        self.fanouts = settings.fanouts(n_hops)
         self.features = features
         self.members = members
         self.class_weight = class_weight
@@ -331,8 +332,6 @@ class PartBatches:
         return one_ahead(partial(self._make, split, nodes, epoch) for nodes in pieces)
 
     def _make(self, split: str, targets: IntArray, epoch: int) -> LabelledBatch:
-        fanout = self.settings.fanout
-        is_sampled = fanout != "all" and self.n_hops > 0
         batch = make_part_batch(
             self.part,
             self._beside,
@@ -340,7 +339,7 @@ class PartBatches:
             n_hops=self.n_hops,
             features=self.features,
             purpose=split,
-            fanouts=cast("tuple[int, ...]", fanout) if is_sampled else None,
+            fanouts=self.fanouts,
             keys=[hash_key(self.seed, epoch, SAMPLE, hop) for hop in range(self.n_hops)],
             numbering=self._numbering,
         )
