@@ -48,7 +48,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         "robust" serves on unknown data, "paper" is the recipe of Kipf and Welling, "auto" tries a
         handful of settings and keeps what does best on held-out labels.
     model : str, optional
-        The network that is trained. One of gcn.
+        The network that is trained. One of gcn, appnp.
     propagation : str, optional
         Propagation rule of the paper's table 3. One of renormalised, single-parameter, first-order,
         first-order-only, chebyshev, none.

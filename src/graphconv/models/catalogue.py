@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 MODELS = {
     "gcn": "gcn:GCN",
+    "appnp": "appnp:APPNP",
 }
 
 
