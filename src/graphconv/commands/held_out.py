@@ -128,7 +128,7 @@ def _rarest_but_one(graph: Graph) -> int:
 def folds_of(folder: Path, saved: SavedModel | SavedMethod, screen: Screen) -> OutOfFold:
     """The folds of a saved model's labels: as they were kept, or trained now and kept."""
     from graphconv.estimators.fitted_method import SavedMethod
-    from graphconv.estimators.held_out import same_training
+    from graphconv.training.out_of_fold import same_training
 
     path, graph = folder / OUT_OF_FOLD_FILE, saved.fitted.graph
     if path.exists():

@@ -174,8 +174,8 @@ def finish(
     more_results: dict[str, Any] | None = None,
 ) -> None:
     """Write the model folder with all nodes' labels, and tell how good they are."""
-    from graphconv.estimators.held_out import same_training
     from graphconv.training.checkpoint import SavedModel, save_model
+    from graphconv.training.out_of_fold import same_training
 
     seconds = time.perf_counter() - started
     averaged = mean_over_runs(each)

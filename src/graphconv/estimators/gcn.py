@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from graphconv.estimators.held_out import HeldOutMixin, same_training
+from graphconv.estimators.held_out import HeldOutMixin
 from graphconv.estimators.inputs import (
     array_of_names,
     as_graph,
@@ -30,7 +30,7 @@ from graphconv.results.explanation import Explanation
 from graphconv.results.suggest import Suggestion, suggest
 from graphconv.training.fit import Watch, fit_gcn
 from graphconv.training.fitted import FittedGCN, FloatMatrix
-from graphconv.training.out_of_fold import FitPredict
+from graphconv.training.out_of_fold import FitPredict, same_training
 
 
 # scikit-learn's wrapping of transform's output would make its X obligatory. It takes the keyword in

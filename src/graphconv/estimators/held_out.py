@@ -16,9 +16,7 @@ from graphconv.estimators.inputs import graph_to_predict
 from graphconv.graph import Graph
 from graphconv.results.doubt import DoubtfulLabel, doubtful_labels
 from graphconv.results.prediction_sets import find_set_rule
-from graphconv.training.fit import fit_gcn
-from graphconv.training.fitted import FittedGCN
-from graphconv.training.out_of_fold import FitPredict, FloatMatrix, OutOfFold, fit_folds
+from graphconv.training.out_of_fold import FitPredict, OutOfFold, fit_folds
 from graphconv.training.scores import Interval, accuracy_interval
 
 
@@ -118,19 +116,3 @@ class HeldOutMixin:
 
     def _fit_predict(self) -> FitPredict:
         raise NotImplementedError
-
-
-def same_training(fitted: FittedGCN) -> FitPredict:
-    """The training of a fitted model, to be had again on other labels."""
-
-    def fit_predict(graph: Graph, seed: int) -> FloatMatrix:
-        again = fit_gcn(
-            graph,
-            overrides=fitted.settings.to_json(),
-            seeds=fitted.network.seeds,
-            # Folds have validation nodes where the model had them.
-            validation_fraction=0,
-        )
-        return again.ensemble_probabilities()
-
-    return fit_predict

@@ -20,6 +20,8 @@ import numpy.typing as npt
 from graphconv.graph import Graph, IntArray
 from graphconv.graph.splits import kfold_splits
 from graphconv.io.progress import Progress, silent
+from graphconv.training.fit import fit_gcn
+from graphconv.training.fitted import FittedGCN
 
 FloatMatrix = npt.NDArray[np.floating[Any]]
 # A graph with training and perhaps validation nodes, and a seed: probabilities of all its nodes,
@@ -213,3 +215,19 @@ def fit_folds(
         np.concatenate(own)[order].astype(np.float32),
         np.concatenate(others)[order].astype(np.float32),
     )
+
+
+def same_training(fitted: FittedGCN) -> FitPredict:
+    """The training of a fitted model, to be had again on other labels."""
+
+    def fit_predict(graph: Graph, seed: int) -> FloatMatrix:
+        again = fit_gcn(
+            graph,
+            overrides=fitted.settings.to_json(),
+            seeds=fitted.network.seeds,
+            # Folds have validation nodes where the model had them.
+            validation_fraction=0,
+        )
+        return again.ensemble_probabilities()
+
+    return fit_predict
