@@ -58,6 +58,7 @@ class DataRequest:
     data_dir: Path | None = None
     labels: Path | None = None  # labels given one after the other, see `io.label_file`
     merge: bool = True
+    features: str | None = None
 
     @property
     def suffix(self) -> str:
@@ -91,6 +92,8 @@ def _load_data(request: DataRequest, screen: Screen, more: dict[str, Any]) -> Lo
                 f"{several if request.suffix else ''}"
             )
         name = "new rows" if request.edges is None else _name_of(request.edges[0])
+        if request.features is not None:
+            options["features"] = request.features
         return read_tables(request.edges, _by_type(request.nodes), name=name, **options)
     if request.name is None:
         beside = " (--nodes alone is no graph)" if request.nodes is not None else ""

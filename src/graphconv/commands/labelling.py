@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -224,6 +225,7 @@ def load_with_data(
     request = DataRequest(
         data.name, data.edges, data.nodes, saved.table_options, data_dir=data.data_dir
     )
+    request = replace(request, features=data.features)
     more: dict[str, Any] = {"require_label": False}
     if saved.encoding is not None:
         more["encoding"] = saved.encoding

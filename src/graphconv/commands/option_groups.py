@@ -40,6 +40,7 @@ class DataOptions:
     nodes: opt.Nodes = None
     edges_query: opt.EdgesQuery = None
     nodes_query: opt.NodesQuery = None
+    features: opt.FeatureFile = None
     data_dir: opt.DataDir = None
 
     def request(
@@ -53,7 +54,8 @@ class DataOptions:
         options = {} if tables is None else tables.options()
         edges = _asked(self.edges, self.edges_query)
         nodes = _asked(self.nodes, self.nodes_query)
-        return DataRequest(self.data, edges, nodes, options, split, self.data_dir, labels)
+        request = DataRequest(self.data, edges, nodes, options, split, self.data_dir, labels)
+        return replace(request, features=self.features)
 
 
 def _asked(sources: list[str] | None, query: str | None) -> tuple[str, ...] | None:

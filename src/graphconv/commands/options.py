@@ -83,6 +83,15 @@ EdgesQuery = Annotated[
 NodesQuery = Annotated[
     str | None, _data("--nodes-query", "SQL", "What to ask the database of --nodes for.")
 ]
+FeatureFile = Annotated[
+    str | None,
+    _data(
+        "--features",
+        "FILE",
+        "More features, mostly 0: .mtx or .npz with a row for each row of --nodes, or a table of "
+        "three columns: id, name of a feature, value.",
+    ),
+]
 Labels = Annotated[
     Path | None,
     _data("--labels", "FILE", "Labels beside those of the data: what 'graphconv label' wrote."),

@@ -32,6 +32,8 @@ def read_matrix_market(handle: IO[str]) -> sp.csr_array:
 
     field, symmetry = _banner(handle.readline())
     n_rows, n_columns, n_entries = _sizes(handle)
+    if symmetry != "general" and n_rows != n_columns:
+        raise ValueError(f"it must be square, got {n_rows} x {n_columns}")
     names = ["row", "column"] if field == "pattern" else ["row", "column", "value"]
     kinds = {"row": np.int64, "column": np.int64, "value": np.float64}
     try:
@@ -92,6 +94,4 @@ def _sizes(handle: IO[str]) -> tuple[int, int, int]:
     if len(words) != 3 or not all(word.isascii() and word.isdigit() for word in words):
         raise ValueError(f"it must say its rows, columns and entries, got {line.strip()[:40]!r}")
     n_rows, n_columns, n_entries = (int(word[:19]) for word in words)
-    if n_rows != n_columns:
-        raise ValueError(f"it must be square, got {n_rows} x {n_columns}")
     return n_rows, n_columns, n_entries

@@ -61,6 +61,12 @@ def finite_numbers(
 
 def fit_fill(column: pd.Series[Any], missing_value: MissingValue, at: At, where: str) -> float:
     """What stands for an unknown number of a column."""
+    sparse = _sparse_cells(column)
+    if sparse is not None:
+        _, values = sparse
+        n_rows = max(1, len(column))
+        share_of_zeros = 1 - np.count_nonzero(values) / n_rows
+        return neutral_number(float(values.sum()) / n_rows, share_of_zeros, missing_value)
     numbers = as_numbers(column)
     known = numbers[np.isfinite(numbers)]
     if not len(known) and n_empty_cells(column) < len(column):
@@ -123,6 +129,26 @@ def as_numbers(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
     return np.array([_as_number(cell) for cell in column.tolist()], dtype=np.float64)
 
 
+def is_sparse_and_finite(column: pd.Series[Any]) -> bool:
+    """Whether a column is kept sparse and holds finite numbers only."""
+    return _sparse_cells(column) is not None
+
+
+def _sparse_cells(
+    column: pd.Series[Any],
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]] | None:
+    """The rows of a sparse column that are not 0, and its numbers there; None for other columns."""
+    import pandas as pd
+
+    if not isinstance(column.dtype, pd.SparseDtype) or column.dtype.fill_value != 0:
+        return None
+    cells: Any = column.array
+    values = np.asarray(cells.sp_values, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        is_finite = np.isfinite(values.astype(np.float32)).all()
+    return (cells.sp_index.indices, values) if is_finite else None
+
+
 def _as_number(cell: object) -> float:
     return float(cell) if isinstance(cell, int | float) else np.nan
 
@@ -144,7 +170,13 @@ def number_matrix(
         matrix = np.empty((len(frame), len(names)), dtype=np.float32)
     rows, values = [], []
     for place, name in enumerate(names):
-        column = filled(frame[name], fill[place]) if fill else frame[name]
+        column = frame[name]
+        sparse = _sparse_cells(column) if is_wide else None
+        if sparse is not None:
+            rows.append(sparse[0])
+            values.append(sparse[1].astype(np.float32))
+            continue
+        column = filled(column, fill[place]) if fill else column
         numbers = finite_numbers(column, at, advice_if_empty=EMPTY)
         if is_wide:
             rows.append(np.flatnonzero(numbers).astype(np.int32))

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import Duplicates, Graph, SelfLoops
+from graphconv.io.feature_files import FeatureSource, with_features
 from graphconv.io.node_types import build_typed_graph
 from graphconv.io.number_columns import MissingValue
 from graphconv.io.pyg import from_pyg
@@ -33,6 +34,7 @@ def read_tables(
     edges: Sources | None,
     nodes: Sources | Mapping[str, Sources] | None = None,
     *,
+    features: FeatureSource | None = None,
     source: str = "source",
     target: str = "target",
     source_type: str | None = None,
@@ -84,6 +86,9 @@ def read_tables(
         Nodes of several types are given as ``{"user": "users.csv", "item": "items.csv"}``: ids of
         different types are different nodes, each type has columns of its own, and labels belong
         to one of them; see `node_types`.
+    features : path, data frame or sparse matrix, optional
+        More features of the nodes, mostly 0: an .mtx or .npz file or a matrix with a row for each
+        row of `nodes`, or a table of three columns: id, name of a feature, value.
     source, target : str
         The columns of the edge file with the two ends of an edge.
     source_type, target_type : str, optional
@@ -200,6 +205,8 @@ def read_tables(
         if edges is None
         else read_source(edges, "edges", options.edge_text_columns, options)
     )
+    if features is not None and (nodes is None or isinstance(nodes, Mapping)):
+        raise ValueError("features need a table of nodes of one type, whose rows they describe")
     if nodes is None:
         return _build(edge_table, None, options)
     sources = nodes if isinstance(nodes, Mapping) else {"nodes": nodes}
@@ -207,6 +214,8 @@ def read_tables(
         name: read_source(source, name, options.node_text_columns, options)
         for name, source in sources.items()
     }
+    if features is not None:
+        tables["nodes"] = with_features(tables["nodes"], features, options)
     # A frame beside a file: ids of all must be text to match.
     is_file = any(table.is_file for table in (edge_table, *tables.values()))
     edge_table = replace(edge_table, is_file=is_file)

@@ -23,6 +23,7 @@ from graphconv.io.number_columns import (
     filled,
     finite_numbers,
     fit_fill,
+    is_sparse_and_finite,
     number_matrix,
 )
 from graphconv.io.table_files import as_text
@@ -154,6 +155,8 @@ class TableEncoding:
         numeric = (*numeric, *(name for column in derived for name in column.numbers))
         fill = tuple(fit_fill(frame[name], missing_value, at, where) for name in numeric)
         for name, number in zip(numeric, fill, strict=True):
+            if is_sparse_and_finite(frame[name]):
+                continue
             column = frame[name] if missing_value == "refuse" else filled(frame[name], number)
             finite_numbers(column, at, advice=UNDECLARED, advice_if_empty=EMPTY)
         return cls(
