@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from graphconv.commands import cli
+from graphconv.commands.json_output import JSON_OUTPUT
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLES = ("--edges", "papers/edges.csv", "--nodes", "papers/nodes.csv")
@@ -41,9 +42,37 @@ def make_runner(monkeypatch, capsys):
         captured = capsys.readouterr()
         done = Done(code, captured.out, captured.err.splitlines())
         assert code == expect, done
+        if code == 0 and "--json" in arguments:
+            check_json(str(arguments[0]), done.json)
         return done
 
     return run
+
+
+_KINDS = {"integer": int, "number": (int, float), "text": str, "flag": bool, "object": dict}
+
+
+def check_json(command, values):
+    """Hold what a command printed to what the reference says of it (commands/json_output.py)."""
+    declared = {field.name: field for field in JSON_OUTPUT[command]}
+    assert values.keys() <= declared.keys(), f"{command}: declare in commands/json_output.py"
+    for name, field in declared.items():
+        if name in values:
+            assert _is_of_kind(values[name], field.kind), (command, field, values[name])
+        else:
+            assert not field.is_always_there, f"{command} printed no {name}"
+
+
+def _is_of_kind(value, kind):
+    if kind.endswith(" or null"):
+        return value is None or _is_of_kind(value, kind.removesuffix(" or null"))
+    if kind.startswith("list of "):
+        return isinstance(value, list) and all(
+            _is_of_kind(v, kind[len("list of ") :]) for v in value
+        )
+    if kind in ("any", "list"):
+        return kind == "any" or isinstance(value, list)
+    return isinstance(value, _KINDS[kind]) and (kind == "flag" or not isinstance(value, bool))
 
 
 def start(*arguments, cwd, environment=None, **options):

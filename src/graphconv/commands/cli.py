@@ -33,7 +33,6 @@ app = typer.Typer(
     name="graphconv",
     help="Label every node of a graph from a few labelled ones.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 from graphconv.commands import options as opt
 from graphconv.commands.console import Screen
 from graphconv.models.kinds import declaration
-from graphconv.models.settings import Settings
+from graphconv.models.settings import PAPER, ROBUST, Settings
 
 if TYPE_CHECKING:
     from graphconv.commands.data_source import DataRequest
@@ -163,11 +163,28 @@ class SettingsOptions:
             kind, name = declared.kind, field.name.replace("_", "-")
             is_switch = kind.metavar is None
             flags = f"--{name}/--no-{name}" if is_switch else f"--{name}"
-            option = opt.option(declared.group, flags, kind.metavar, declared.help)
+            about = f"{declared.help}{_defaults(field.name)}"
+            option = opt.option(declared.group, flags, kind.metavar, about, kind.choices)
             shown.append(
                 _parameter(field.name, Annotated[(bool if is_switch else str) | None, option], None)
             )
         return shown
+
+
+def _defaults(name: str) -> str:
+    """What a setting is by default: in the robust preset and, if it differs, in the paper's."""
+    robust, paper = (_as_typed(getattr(preset, name)) for preset in (ROBUST, PAPER))
+    if robust == paper:
+        return f"  [default: {robust}]" if robust else ""
+    return f"  [default: {robust or 'none'}; preset paper: {paper or 'none'}]"
+
+
+def _as_typed(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "0"
+    return "" if value is None else str(value)
 
 
 def takes_groups(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,9 +38,24 @@ class GroupedCommand(TyperCommand):
                     formatter.write(f"{'':{formatter.current_indent}}{line}\n")
 
 
-def option(panel: str, names: str, metavar: str | None, help: str) -> Any:
-    """An option that the help lists in a panel; names are separated by blanks."""
-    return typer.Option(*names.split(), metavar=metavar, help=help, rich_help_panel=panel)
+def option(
+    panel: str, names: str, metavar: str | None, help: str, choices: Sequence[str] = ()
+) -> Any:
+    """An option that the help lists in a panel; names are separated by blanks.
+
+    `choices` are what the Tab key completes to.
+    """
+
+    def complete(incomplete: str) -> list[str]:
+        return [choice for choice in choices if choice.startswith(incomplete)]
+
+    return typer.Option(
+        *names.split(),
+        metavar=metavar,
+        help=help,
+        rich_help_panel=panel,
+        autocompletion=complete if choices else None,
+    )
 
 
 _data, _table, _model, _training, _output = (
