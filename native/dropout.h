@@ -9,6 +9,7 @@
 
 #include "arguments.h"
 #include "simd.h"
+#include "splitmix.h"
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -19,16 +20,6 @@
 
 namespace graphconv {
 namespace GRAPHCONV_VARIANT {
-
-constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15u;
-constexpr std::uint64_t kMix1 = 0xBF58476D1CE4E5B9u;
-constexpr std::uint64_t kMix2 = 0x94D049BB133111EBu;
-
-GRAPHCONV_INLINE std::uint64_t hash(std::uint64_t z) {
-    z = (z ^ (z >> 30)) * kMix1;
-    z = (z ^ (z >> 27)) * kMix2;
-    return z ^ (z >> 31);
-}
 
 GRAPHCONV_INLINE int lowest_bit(std::uint64_t bits) {
 #if defined(__GNUC__)

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "pool.h"
+#include "splitmix.h"
 
 namespace graphconv {
 namespace {
@@ -12,14 +13,6 @@ namespace {
 constexpr std::int64_t kWorthThreads = 100000;
 constexpr std::int64_t kChunkRows = 2048;
 constexpr int kMaxChunks = 1 << 20;
-
-constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15u;
-
-std::uint64_t hash(std::uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
 
 // Floyd's algorithm: `fanout` positions of 0 .. n - 1, ascending.
 void choose(std::uint64_t counter, std::int64_t n, std::int64_t fanout, std::int64_t* positions) {

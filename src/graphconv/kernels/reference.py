@@ -21,12 +21,9 @@ from graphconv.kernels import (
     row_bounds,
     row_scale,
 )
+from graphconv.kernels.hashing import hash_counters
 
 Array = npt.NDArray[Any]
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 def propagate(
@@ -238,7 +235,7 @@ def walks(rows: Csr, totals: Array | None, starts: Array, n_steps: int, key: int
     first_counter = np.arange(len(starts), dtype=np.uint64) << np.uint64(32)
     begin, end = rows.begin.astype(np.int64), rows.end.astype(np.int64)
     for step in range(1, n_steps + 1):
-        chance = (_hash(key, first_counter + np.uint64(step)) >> np.uint64(11)) * 2.0**-53
+        chance = (hash_counters(key, first_counter + np.uint64(step)) >> np.uint64(11)) * 2.0**-53
         moving = begin[nodes] < end[nodes]
         first, last = begin[nodes[moving]], end[nodes[moving]]
         if totals is None:
@@ -348,7 +345,7 @@ def _floyd(key: int, rows: Array, lengths: Array, fanout: int) -> Array:
     chosen = np.empty((len(rows), fanout), dtype=np.int64)
     for step in range(fanout):
         counter = (rows.astype(np.uint64) << np.uint64(32)) + np.uint64(step)
-        drawn = _hash(key, counter) >> np.uint64(32)
+        drawn = hash_counters(key, counter) >> np.uint64(32)
         last = (lengths - fanout + step).astype(np.uint64)
         position = ((drawn * (last + np.uint64(1))) >> np.uint64(32)).astype(np.int64)
         is_taken = (chosen[:, :step] == position[:, None]).any(axis=1)
@@ -373,20 +370,11 @@ def kept(key: int, threshold: int, row_ids: Array, elements: Array) -> Array:
     each: counter = row_id * 2**32 + element // 4, lane = element % 4.
     """
     elements = elements.astype(np.uint64)
-    z = _hash(key, (row_ids.astype(np.uint64) << np.uint64(32)) + (elements >> np.uint64(2)))
+    counters = (row_ids.astype(np.uint64) << np.uint64(32)) + (elements >> np.uint64(2))
+    z = hash_counters(key, counters)
     lane = (elements & np.uint64(3)) * np.uint64(16)
     survives: Array = ((z >> lane) & np.uint64(0xFFFF)) < np.uint64(threshold)
     return survives
-
-
-def _hash(key: int, counter: Array) -> Array:
-    """SplitMix64's output for a key and a counter."""
-    with np.errstate(over="ignore"):
-        z = np.uint64(key) + counter * _GOLDEN
-        z = (z ^ (z >> np.uint64(30))) * _MIX_1
-        z = (z ^ (z >> np.uint64(27))) * _MIX_2
-        mixed: Array = z ^ (z >> np.uint64(31))
-    return mixed
 
 
 def _dense_mask(dense: Array, dropout: Dropout, row_ids: Array | None) -> Array:
