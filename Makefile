@@ -28,7 +28,7 @@ accuracy: $(VENV)/.runtime
 reproduce: $(VENV)/.reproduce
 	$(BIN)/graphconv reproduce all
 
-# docs/results.md and the table in README.md, from the committed docs/results.json.
+# docs/results.md and the table in README.md, from the committed measured/results.json.
 results: $(VENV)/.runtime
 	$(BIN)/python scripts/build_results.py
 	$(BIN)/python scripts/build_departures.py
@@ -42,7 +42,7 @@ settings: $(VENV)/.runtime
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py
 
-# docs/performance.md, from the committed docs/performance.json.
+# docs/performance.md, from the committed measured/performance.json.
 performance: $(VENV)/.runtime
 	$(BIN)/python scripts/build_performance.py
 

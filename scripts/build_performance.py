@@ -1,4 +1,4 @@
-"""docs/performance.md and its figure, made from docs/performance.json.
+"""docs/performance.md and its figure, made from measured/performance.json.
 
 python scripts/build_performance.py              from what is committed
 python scripts/build_performance.py runs/bench   take over the results of `make bench` first
@@ -17,7 +17,7 @@ from graphconv.paper.page import machine_text
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-SOURCE = DOCS / "performance.json"
+SOURCE = ROOT / "measured" / "performance.json"
 NAMES = {"cora": "Cora", "citeseer": "Citeseer", "pubmed": "Pubmed", "nell": "NELL"}
 # Ratios that were set as goals: how many times as long as ours a peer's epoch should take.
 GOALS = {
@@ -316,7 +316,7 @@ def draw(part: dict[str, Any], path: Path) -> None:
 
 
 def pages() -> dict[Path, str]:
-    """The page that is made from docs/performance.json, with the text it should have."""
+    """The page that is made from measured/performance.json, with the text it should have."""
     results = json.loads(SOURCE.read_text(encoding="utf-8"))
     parts = [
         "<!-- Made by `make performance` from performance.json: do not edit. -->",

@@ -1,4 +1,4 @@
-"""docs/results.md and the README's main table, made from docs/results.json.
+"""docs/results.md and the README's main table, made from measured/results.json.
 
 python scripts/build_results.py              from what is committed
 python scripts/build_results.py runs/paper   take over the results of a rerun first
@@ -17,6 +17,7 @@ from graphconv.paper.page import machine_text, markdown_table, sections_of, to_m
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+MEASURED = ROOT / "measured"
 BEGIN, END = "<!-- results -->", "<!-- /results -->"
 
 
@@ -31,14 +32,14 @@ def take_over(folder: Path) -> None:
             if figure.page:
                 moving = Path(figure.page).with_suffix(".gif")
                 shutil.copyfile(folder / moving, DOCS / moving)
-    shutil.copyfile(folder / "results.json", DOCS / "results.json")
+    shutil.copyfile(folder / "results.json", MEASURED / "results.json")
 
 
 def readme_block(results: dict[str, Any]) -> str:
     """The main table with a line on where it comes from; all the rest is in docs/results.md."""
     by_name = {section.name: section for section in sections_of(results)}
     if "table2" not in by_name:
-        raise SystemExit("docs/results.json must hold table2: run graphconv reproduce table2")
+        raise SystemExit("measured/results.json must hold table2: run graphconv reproduce table2")
     table = by_name["table2"].tables[0]
     text = (
         "Test accuracy in percent, ours and in brackets the paper's. "
@@ -58,8 +59,8 @@ def replace_block(text: str, block: str) -> str:
 
 
 def pages() -> dict[Path, str]:
-    """Every page that is made from docs/results.json, with the text it should have."""
-    results = json.loads((DOCS / "results.json").read_text(encoding="utf-8"))
+    """Every page that is made from measured/results.json, with the text it should have."""
+    results = json.loads((MEASURED / "results.json").read_text(encoding="utf-8"))
     note = "<!-- Made by `make results` from results.json: do not edit. -->\n\n"
     readme = ROOT / "README.md"
     before = readme.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""docs/scaling.md, made from docs/scaling.json and docs/distributed.json by `make scale`."""
+"""docs/scaling.md, made from scaling.json and distributed.json in measured/ by `make scale`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from graphconv.io.wording import duration
 from graphconv.paper.page import machine_text
 from graphconv.storage.memory import in_units
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
+DOCS, MEASURED = ROOT / "docs", ROOT / "measured"
 
 
 def table(columns: list[str], rows: list[list[str]]) -> str:
@@ -169,10 +170,10 @@ def _cost_model(results: dict[str, Any]) -> list[str]:
 
 
 def pages() -> dict[Path, str]:
-    """The page that is made from docs/scaling.json, with the text it should have."""
-    results = json.loads((DOCS / "scaling.json").read_text(encoding="utf-8"))
+    """The page that is made from measured/scaling.json, with the text it should have."""
+    results = json.loads((MEASURED / "scaling.json").read_text(encoding="utf-8"))
     text = page(results)
-    distributed = DOCS / "distributed.json"
+    distributed = MEASURED / "distributed.json"
     if distributed.is_file():
         found = json.loads(distributed.read_text(encoding="utf-8"))
         text += "\n" + "\n\n".join(several_processes(found)) + "\n"

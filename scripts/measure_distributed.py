@@ -2,9 +2,9 @@
 
 python scripts/measure_distributed.py [--edges M] [--epochs N] [--rounds R] [--processes 1,2,4]
 
-Writes docs/distributed.json: how far losses differ from those of one process; strong scaling (the
-same graph, more processes) and weak scaling (as many edges for each process); and a cost model that
-is fitted to these runs. build_scaling.py makes a section of docs/scaling.md of it.
+Writes measured/distributed.json: how far losses differ from those of one process; strong scaling
+(the same graph, more processes) and weak scaling (as many edges for each process); and a cost model
+that is fitted to these runs. build_scaling.py makes a section of docs/scaling.md of it.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--processes", default="1,2,4")
     parser.add_argument("--work", type=Path, default=ROOT / "runs" / "distributed")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "distributed.json")
+    parser.add_argument("--output", type=Path, default=ROOT / "measured" / "distributed.json")
     options = parser.parse_args()
     counts = [int(number) for number in options.processes.split(",")]
     shutil.rmtree(options.work, ignore_errors=True)

@@ -2,7 +2,7 @@
 
 python scripts/measure_scale.py [--nodes N] [--edges M] [--features F] [--cap BYTES] [--work DIR]
 
-Writes docs/scaling.json: seconds, bytes and peak memory of generate, ingest, train and predict;
+Writes measured/scaling.json: seconds, bytes and peak memory of generate, ingest, train and predict;
 estimated against measured memory of full-batch training at four sizes; and what sampling costs in
 accuracy. build_scaling.py makes docs/scaling.md of it.
 """
@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--cap", default="6GiB")
     parser.add_argument("--work", type=Path, default=ROOT / "runs" / "scale")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "scaling.json")
+    parser.add_argument("--output", type=Path, default=ROOT / "measured" / "scaling.json")
     options = parser.parse_args()
     shutil.rmtree(options.work, ignore_errors=True)
     options.work.mkdir(parents=True)

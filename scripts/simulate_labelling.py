@@ -10,9 +10,9 @@ random questions until there are two classes. Questions come from all nodes that
 nodes; accuracy is that on the test nodes. The page's own estimate, from the answers to its random
 questions, is compared with the truth.
 
-Runs are kept in docs/labelling.jsonl (not in the repository) as they finish, so that an
-interrupted simulation goes on from there. The figures are written to docs/labelling.json, the plot
-to docs/labelling.png.
+Runs are kept in measured/labelling.jsonl (not in the repository) as they finish, so that an
+interrupted simulation goes on from there. The figures are written to measured/labelling.json, the
+plot to docs/figures/labelling.png.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ N_ANSWERS = {"cora": 60, "citeseer": 60, "pubmed": 30, "communities": 40, "spars
 A_THIRD = {"cora": 46, "citeseer": 40, "pubmed": 20}
 TITLES = {"cora": "Cora", "citeseer": "Citeseer", "pubmed": "Pubmed"}
 N_SEEDS = 10
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
 IntArray = npt.NDArray[np.int64]
 
 
@@ -280,12 +280,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--output", type=Path, default=DOCS, help="folder to write to")
+    parser.add_argument("--output", type=Path, default=ROOT / "measured", help="folder to write to")
     output = parser.parse_args().output
     records = run_missing(output / "labelling.jsonl", lambda text: print(text, flush=True))
     result = summarise(records)
     (output / "labelling.json").write_text(json.dumps(result, indent=1) + "\n")
-    draw(result, output / "labelling.png")
+    draw(result, ROOT / "docs" / "figures" / "labelling.png")
     for dataset, entry in result["datasets"].items():
         last = {method: entry[method]["mean"][-1] for method in METHODS}
         print(f"{dataset:13s} {last} {entry.get('goal', '')} {entry['estimate']}")

@@ -9,9 +9,9 @@ The user has no validation nodes: every label trains, for the fixed 200 epochs t
 then. Labels come from the nodes that are neither validation nor test nodes of the public split;
 accuracy is that on its 1,000 test nodes; the labels of its validation nodes are not used at all.
 
-Runs are kept in docs/suggest.jsonl (not in the repository) as they finish, so that an interrupted
-simulation goes on from there. The figures are written to docs/suggest.json, the plot to
-docs/suggest.png.
+Runs are kept in measured/suggest.jsonl (not in the repository) as they finish, so that an
+interrupted simulation goes on from there. The figures are written to measured/suggest.json, the
+plot to docs/figures/suggest.png.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DATASETS = ("cora", "citeseer", "pubmed")
 METHODS = ("suggest", "random")
 N_SEEDS = 10
 FIRST, LAST = 2, 10  # labels a class
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def simulate(series: Series, graph: Graph) -> list[Record]:
@@ -155,7 +155,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--output", type=Path, default=DOCS, help="folder to write to")
+    parser.add_argument("--output", type=Path, default=ROOT / "measured", help="folder to write to")
     parser.add_argument("--workers", type=int, default=1)
     arguments = parser.parse_args()
     wanted = [
@@ -177,7 +177,7 @@ def main() -> None:
             raise SystemExit(f"failed: {', '.join(failed.values())}")
         result = summarise(log, wanted)
     (arguments.output / "suggest.json").write_text(json.dumps(result, indent=1) + "\n")
-    draw(result, arguments.output / "suggest.png")
+    draw(result, ROOT / "docs" / "figures" / "suggest.png")
     for dataset, entry in result["datasets"].items():
         gain = entry["gain"]
         print(f"{dataset:10s} suggest - random: {gain['mean']:+.2f} ± {gain['error']:.2f} points")

@@ -95,7 +95,7 @@ def run_labelling(wanted: LabelRequest, screen: Screen) -> None:
         import starlette  # noqa: F401
         import uvicorn
     except ImportError:
-        raise ValueError("the page needs a server: pip install 'graphconv[app]'") from None
+        raise ValueError("the page needs a server: pip install starlette uvicorn") from None
     loaded = _load(wanted, screen)
     with LabelFile(wanted.output) as file:
         session = _make_session(wanted, loaded, file)

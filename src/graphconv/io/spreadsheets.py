@@ -24,7 +24,7 @@ def read_sheet(path: Path, *, has_header: bool = True) -> tuple[pd.DataFrame, li
         import python_calamine
     except ImportError:
         raise ValueError(
-            f"{path.name}: spreadsheets need python-calamine: pip install 'graphconv[excel]'"
+            f"{path.name}: spreadsheets need python-calamine: pip install python-calamine"
         ) from None
     try:
         book = python_calamine.CalamineWorkbook.from_path(str(path))

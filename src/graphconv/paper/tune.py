@@ -77,9 +77,7 @@ def _optuna() -> Any:
     try:
         import optuna
     except ImportError:
-        raise ImportError(
-            "the search needs optuna: install it with pip install 'graphconv[tune]'"
-        ) from None
+        raise ImportError("the search needs optuna: pip install optuna") from None
     return optuna
 
 

@@ -256,7 +256,7 @@ def import_duckdb() -> Any:
     try:
         import duckdb
     except ImportError:
-        raise ValueError("ingest needs DuckDB: pip install 'graphconv[scale]'") from None
+        raise ValueError("ingest needs DuckDB: pip install duckdb") from None
     return duckdb
 
 

@@ -120,7 +120,7 @@ def _why_not_metis(graph: Graph) -> str:
     try:
         import pymetis  # noqa: F401  # asked only whether it is there
     except ImportError:
-        return "pymetis is not installed (pip install 'graphconv[scale]')"
+        return "pymetis is not installed (pip install pymetis)"
     n_entries = int(graph.adjacency.indptr[-1]) * (2 if graph.directed else 1)
     needed = _METIS_ENTRY_BYTES * n_entries + _METIS_NODE_BYTES * graph.n_nodes
     free = available_memory()

@@ -138,7 +138,5 @@ def _import_skip_gram() -> Any:
     try:
         from gensim.models import Word2Vec
     except ImportError as error:
-        raise ValueError(
-            f"deepwalk needs gensim, got {error}: pip install 'graphconv[deepwalk]'"
-        ) from None
+        raise ValueError(f"deepwalk needs gensim, got {error}: pip install gensim") from None
     return Word2Vec
