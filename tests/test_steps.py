@@ -21,10 +21,10 @@ from graphconv.engine.steps import (
     HiddenProduct,
     LayerNorm,
     LearnedSum,
-    MatrixProduct,
     Multiply,
     NeighbourSum,
     WeightRows,
+    WideProduct,
 )
 from graphconv.graph import Graph
 from graphconv.kernels import Csr, Dropout
@@ -143,13 +143,43 @@ def test_dense_feature_product_gradient(kernel, n_keys, n_terms):
         torch.testing.assert_close(run_step(step, (), (weight,)).detach(), plain)
 
 
-@pytest.mark.parametrize(("n_replicas", "n_terms"), [(1, 1), (1, 2), (3, 2)])
-def test_matrix_product_gradient(n_replicas, n_terms):
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("n_keys", [0, 1, 3])
+@pytest.mark.parametrize("n_terms", [1, 2])
+def test_wide_product_gradient(kernel, relu, n_keys, n_terms):
+    n_replicas = max(1, n_keys)
     value, weight = numbers((5, 4 * n_replicas)), numbers((4, n_terms, n_replicas, 3), seed=1)
-    step = MatrixProduct()
-    assert torch.autograd.gradcheck(lambda v, w: run_step(step, (v,), (w,)), (value, weight))
-    by_replica = torch.einsum("nri,itro->ntro", value.unflatten(1, (n_replicas, 4)), weight)
-    torch.testing.assert_close(run_step(step, (value,), (weight,)), by_replica.flatten(1))
+    module = kernels.select(kernel)
+    step, dropout = WideProduct(module, IDS, relu), keys(n_keys)
+    assert torch.autograd.gradcheck(
+        lambda v, w: run_step(step, (v,), (w,), dropout), (value, weight)
+    )
+    narrow = HiddenProduct(module, IDS, relu)
+    torch.testing.assert_close(
+        run_step(step, (value,), (weight,), dropout), run_step(narrow, (value,), (weight,), dropout)
+    )
+
+
+def test_wide_products_are_the_same_for_any_number_of_threads(monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((3000, 70)).astype(np.float32)
+    weight = rng.standard_normal((70, 1, 1, 90)).astype(np.float32)
+    gradient = rng.standard_normal((3000, 90)).astype(np.float32)
+    results = []
+    for n_threads in (1, 2, 5):
+        module = kernels.select()
+        monkeypatch.setattr(module, "get_threads", lambda n=n_threads: n)
+        given = Given((x,), (weight,), keys(1))
+        wide = WideProduct(module, np.arange(3000), relu=True)
+        features = DenseFeatureProduct(module, x, np.arange(3000))
+        results += [
+            (step.forward(given), *step.backward(gradient, given)[1]) for step in (wide, features)
+        ]
+    for first, *others in (results[0::2], results[1::2]):
+        for other in others:
+            for one, same in zip(first, other, strict=True):
+                np.testing.assert_array_equal(one, same)
 
 
 @pytest.mark.parametrize("function", ["relu", "tanh", "elu"])

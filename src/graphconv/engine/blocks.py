@@ -265,7 +265,7 @@ class _Run:
             width = given[0].shape[1] // value.inputs[0].n_terms
             columns = slice(value.place * width, (value.place + 1) * width)
             return np.ascontiguousarray(given[0][:, columns])
-        step, parameters = row_step(value)
+        step, parameters = row_step(value, self.network.kernels)
         weights = tuple(self.arrays[own.name] for own in parameters)
         return step.forward(Given(given, weights, None))
 

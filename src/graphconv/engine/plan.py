@@ -31,11 +31,12 @@ from graphconv.engine.steps import (
     HiddenProduct,
     LayerNorm,
     LearnedSum,
-    MatrixProduct,
     Multiply,
     NeighbourSum,
+    RepeatedFeatures,
     Step,
     WeightRows,
+    WideProduct,
 )
 from graphconv.kernels import Csr, Dropout
 from graphconv.models.operations import (
@@ -79,6 +80,7 @@ class Call:
     weights: Arrays
     parameters: tuple[int, ...]  # their places among all
     dropout: int | None  # its place in the text
+    has_gradient: bool  # whether it depends on a parameter
     # Steps whose values are used for the last time: in a pass forward, and in one with gradients.
     last_uses: list[int] = field(default_factory=list)
     last_uses_forward: list[int] = field(default_factory=list)
@@ -127,13 +129,17 @@ class Plan:
         found: list[Array | None] = [None] * self._n_parameters
         for number in range(len(self._calls) - 1, -1, -1):
             call = self._calls[number]
+            if not call.has_gradient:
+                values.pop()
+                continue
             needs_inputs = call.step.keeps in ("input", "both")
             inputs = tuple(_part(values, part) for part in call.inputs) if needs_inputs else ()
             dropout = None if call.dropout is None else dropouts[call.dropout]
             # What is not needed any more is let go of at once: its memory serves the next step.
             given = Given(inputs, call.weights, dropout, values.pop())
             for_inputs, for_weights = call.step.backward(slopes.take(number), given)
-            for part, own in zip(call.inputs, for_inputs, strict=True):
+            wanted = [part for part in call.inputs if self._calls[part.step].has_gradient]
+            for part, own in zip(wanted, for_inputs, strict=True):
                 slopes.add(part, own)
             for place, own in zip(call.parameters, for_weights, strict=True):
                 before = found[place]
@@ -219,17 +225,17 @@ def make_plan(
     target = program.output if target is None else target
     for value in program.needed_for(target):
         # Others are made when these ask for them, perhaps as part of a fused kernel.
-        if isinstance(value, Product | Neighbours | Sum):
+        if isinstance(value, Product | Neighbours | Sum) and value not in builder.postponed:
             builder.value_of(value)
     builder.value_of(target)
     return Plan(builder.calls, builder.shapes, len(parameters))
 
 
-def row_step(value: Value) -> tuple[Step, list[Parameter]]:
+def row_step(value: Value, kernels: ModuleType) -> tuple[Step, list[Parameter]]:
     """The step of an operation that needs of its inputs the same row alone, and its parameters."""
     match value:
         case Product():
-            return MatrixProduct(), [value.weight]
+            return WideProduct(kernels, np.empty(0, np.int64)), [value.weight]
         case Bias():
             return AddBias(), [value.bias]
         case Normalised():
@@ -264,6 +270,7 @@ class _Builder:
         self.drops = drops
         self.calls: list[Call] = []
         self.shapes: list[tuple[int, int]] = []
+        self.postponed = self._find_postponed()
         self._made: dict[Value, Part] = {}
         self._dropout_places = {value: place for place, value in enumerate(program.dropouts)}
 
@@ -292,7 +299,7 @@ class _Builder:
         if isinstance(value, Features):
             raise ValueError("features must meet a weight before anything else")
         given = tuple(self._rows_of(own, self.n_rows(value)) for own in value.inputs)
-        return self._call(*row_step(value), inputs=given)
+        return self._call(*row_step(value, self.kernels), inputs=given)
 
     def _rows_of(self, value: Value, n_rows: int) -> Part:
         return self.value_of(value)._replace(n_rows=n_rows)
@@ -305,19 +312,18 @@ class _Builder:
         inputs: tuple[Part, ...] = (),
         dropout: Dropped | None = None,
         n_rows: int | None = None,
+        n_columns: int | None = None,
     ) -> Part:
         weights = tuple(self.arrays[own.name] for own in parameters)
         places = tuple(self.places[own.name] for own in parameters)
         place = None if dropout is None else self._dropout_places[dropout]
-        self.calls.append(Call(step, inputs, weights, places, place))
+        has_gradient = bool(weights) or any(self.calls[own.step].has_gradient for own in inputs)
+        self.calls.append(Call(step, inputs, weights, places, place, has_gradient))
         rows = inputs[0].n_rows if n_rows is None else n_rows
-        if isinstance(step, LayerNorm | AddBias) or not weights:
-            columns = self._width(inputs[0]) if inputs else 0
-        elif isinstance(step, LearnedSum):
-            columns = self._width(inputs[0])
-        else:
-            columns = weights[0][0].size
-        self.shapes.append((rows, columns))
+        if n_columns is None:
+            is_product = bool(weights) and weights[0].ndim == 4
+            n_columns = weights[0][0].size if is_product else self._width(inputs[0])
+        self.shapes.append((rows, n_columns))
         return Part(len(self.calls) - 1, rows)
 
     def _width(self, part: Part) -> int:
@@ -358,17 +364,15 @@ class _Builder:
             entered, user = inner, entered
         else:
             user = value
-        if value.width <= WIDEST_FUSED:
-            if is_alone and self._active(entered):
-                assert isinstance(entered, Dropped)
-                dropout, user, entered = entered, entered, inner
-            if is_alone:
-                entered, relu = self._before_relu(entered, user)
-            step: Step = HiddenProduct(self.kernels, self.batch.rows[:n_rows], relu)
-            given = self._rows_of(entered, n_rows)
-            return self._call(step, [value.weight], inputs=(given,), dropout=dropout)
+        if is_alone and self._active(entered):
+            assert isinstance(entered, Dropped)
+            dropout, user, entered = entered, entered, inner
+        if is_alone:
+            entered, relu = self._before_relu(entered, user)
+        kind = HiddenProduct if value.width <= WIDEST_FUSED else WideProduct
+        step: Step = kind(self.kernels, self.batch.rows[:n_rows], relu)
         given = self._rows_of(entered, n_rows)
-        return self._call(MatrixProduct(), [value.weight], inputs=(given,))
+        return self._call(step, [value.weight], inputs=(given,), dropout=dropout)
 
     def _feature_product(self, value: Product, dropout: Dropped | None) -> Part:
         batch = self.batch
@@ -394,7 +398,65 @@ class _Builder:
         batch, hop = self.batch, self.program.hops[value]
         if batch.is_summed and value is self.program.summed_features:
             return self._rows_of(value.inputs[0], self.n_rows(value))
-        given = self._rows_of(value.inputs[0], batch.n_within[hop + 1])
+        (summed,) = value.inputs
+        if summed in self.postponed:
+            return self._product_of_sums(value, summed)
+        return self._sum(value, self._rows_of(summed, batch.n_within[hop + 1]))
+
+    def _find_postponed(self) -> set[Value]:
+        """Products that are made after the sum over neighbours that follows them.
+
+        S (X W) is (S X) W: the narrower side is summed, on which the product needs fewer rows, too.
+        Dense features then are summed where nobody needs their gradient.
+        """
+        found: set[Value] = set()
+        for value in self.program.values:
+            if not isinstance(value, Neighbours) or isinstance(value.self_loops, Parameter):
+                continue
+            (product,) = value.inputs
+            if (
+                isinstance(product, Product)
+                and self.program.users[product] == [value]
+                and product.n_terms == 1
+                and product.weight.shape[0] < product.width
+                and self._is_dense(product.inputs[0])
+            ):
+                found.add(product)
+        return found
+
+    def _is_dense(self, value: Value) -> bool:
+        inner = value.inputs[0] if isinstance(value, Dropped) else value
+        if not isinstance(inner, Features):
+            return True
+        return isinstance(self.batch.features, np.ndarray) and not self.batch.is_summed
+
+    def _product_of_sums(self, value: Neighbours, product: Value) -> Part:
+        assert isinstance(product, Product)
+        n_rows = self.batch.n_within[self.program.hops[value] + 1]
+        (entered,) = product.inputs
+        inner = entered.inputs[0] if isinstance(entered, Dropped) else entered
+        if isinstance(inner, Features):
+            n_replicas = self.arrays[product.weight.name].shape[2]
+            given = self._features_as_values(n_rows, n_replicas, self._active(entered))
+        else:
+            given = self._rows_of(entered, n_rows)
+        summed = self._sum(value, given)
+        for_input = self.calls[summed.step].has_gradient
+        step = WideProduct(self.kernels, self.batch.rows[: summed.n_rows], for_input=for_input)
+        return self._call(step, [product.weight], inputs=(summed,))
+
+    def _features_as_values(self, n_rows: int, n_replicas: int, dropout: Dropped | None) -> Part:
+        features = self.batch.features
+        assert isinstance(features, np.ndarray)
+        step = RepeatedFeatures(features[:n_rows], n_replicas)
+        given = self._call(step, n_rows=n_rows, n_columns=features.shape[1] * n_replicas)
+        if dropout is None:
+            return given
+        dropped = DenseDropout(self.kernels, self.batch.rows[:n_rows], relu=False)
+        return self._call(dropped, inputs=(given,), dropout=dropout)
+
+    def _sum(self, value: Neighbours, given: Part) -> Part:
+        batch, hop = self.batch, self.program.hops[value]
         if batch.has_halo:
             given = self._call(HaloExchange(batch, hop), inputs=(given,), n_rows=len(batch.degree))
         shape = (batch.n_within[hop], given.n_rows)
