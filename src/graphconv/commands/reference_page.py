@@ -38,7 +38,7 @@ def _section(name: str, command: Any) -> str:
         if record is None or "--help" in record[0]:
             continue
         panel = getattr(parameter, "rich_help_panel", None) or "Arguments"
-        groups.setdefault(panel, []).append(f"| `{_cell(record[0])}` | {_cell(record[1])} |")
+        groups.setdefault(panel, []).append(f"| `{_name(record[0])}` | {_cell(record[1])} |")
     for panel, rows in groups.items():
         lines += [f"| {panel} | |", "| --- | --- |", *rows, ""]
     if name in JSON_OUTPUT:
@@ -54,6 +54,11 @@ def _section(name: str, command: Any) -> str:
 def _json_row(field: Field) -> str:
     sometimes = "" if field.is_always_there else " Not always there."
     return f"| `{field.name}` | {field.kind} | {_cell(field.meaning)}{sometimes} |"
+
+
+def _name(text: str) -> str:
+    """An option's or argument's name, without the type that typer adds to arguments."""
+    return " ".join(text.partition("<")[0].split()).replace("|", "\\|")
 
 
 def _cell(text: str) -> str:

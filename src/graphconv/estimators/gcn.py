@@ -124,10 +124,12 @@ class GCNClassifier(  # type: ignore[call-arg]
 
     Attributes
     ----------
-    classes_ : array of class names
+    classes_ : array of shape (n_classes,)
+        Names of the classes, in the order of the columns of probabilities.
     transduction_ : array of shape (n_nodes,)
         Label of every node of the training graph.
     label_distributions_ : array of shape (n_nodes, n_classes)
+        Probability of each class for every node of the training graph.
     n_epochs_ : int
         Epochs run, by the longest-running member of the ensemble.
     history_ : dict of lists
@@ -140,6 +142,12 @@ class GCNClassifier(  # type: ignore[call-arg]
         lambda, learned or given.
     calibration_ : Calibration
         Temperature and doubt; 1 and 0 where nothing was calibrated.
+    n_features_in_ : int
+        Features of a node; without any, the nodes of the graph.
+    joins_neighbours_ : bool
+        Whether fit built the graph itself, of every row's nearest neighbours.
+    fitted_ : FittedGCN
+        The trained model with its graph, for whoever goes beyond scikit-learn.
 
     Examples
     --------
@@ -246,6 +254,11 @@ class GCNClassifier(  # type: ignore[call-arg]
             Without one the graph joins every row of X to its nearest neighbours.
         watch : Watch, optional
             Who looks on: progress and checkpoints.
+
+        Returns
+        -------
+        GCNClassifier
+            The classifier itself.
         """
         seeds = seeds_of(self.random_state, self.ensemble)
         graph = graph_to_fit(self, X, y, adjacency)
@@ -311,6 +324,17 @@ class GCNClassifier(  # type: ignore[call-arg]
         Without arguments: of every node of the training graph. With a Graph, or features and an
         adjacency: of every node of that graph, which may be larger or another one. Where fit built
         the graph itself, rows of X are attached to their nearest training rows.
+
+        Parameters
+        ----------
+        X : Graph, array or sparse matrix of shape (n_nodes, n_features), optional
+            Another graph, or the features of its nodes.
+        adjacency : array or sparse matrix of shape (n_nodes, n_nodes), optional
+            Its edges, where X does not bring them.
+
+        Returns
+        -------
+        array of shape (n_nodes,), or (n_nodes, n_classes) for several labels per node
         """
         return self._labels_of(self.predict_proba(X, adjacency=adjacency))
 
@@ -320,7 +344,18 @@ class GCNClassifier(  # type: ignore[call-arg]
         return cast(npt.NDArray[Any], self.classes_[probabilities.argmax(axis=1)])
 
     def predict_proba(self, X: Any = None, *, adjacency: Any = None) -> FloatMatrix:
-        """Probability of each class for each node; arguments as for `predict`."""
+        """Probability of each class for each node.
+
+        Parameters
+        ----------
+        X, adjacency
+            As for `predict`.
+
+        Returns
+        -------
+        array of shape (n_nodes, n_classes)
+            In the order of `classes_`. Rows add up to 1, unless nodes have several labels.
+        """
         check_is_fitted(self)
         if X is None and adjacency is None:
             return self.label_distributions_.copy()
@@ -328,7 +363,17 @@ class GCNClassifier(  # type: ignore[call-arg]
         return self.fitted_.ensemble_probabilities(graph)[n_skipped:]
 
     def transform(self, X: Any = None, *, adjacency: Any = None) -> FloatMatrix:
-        """Hidden activations that enter the last layer; those of an ensemble side by side."""
+        """Hidden activations that enter the last layer; those of an ensemble side by side.
+
+        Parameters
+        ----------
+        X, adjacency
+            As for `predict`.
+
+        Returns
+        -------
+        array of shape (n_nodes, n_hidden)
+        """
         check_is_fitted(self)
         graph, n_skipped = graph_to_predict(self, self.fitted_.graph, X, adjacency)
         return self.fitted_.embedding(graph)[n_skipped:]
@@ -344,6 +389,11 @@ class GCNClassifier(  # type: ignore[call-arg]
             Where the node is. Default: the graph of the training.
         label : hashable, optional
             The class to explain. Default: the likeliest one.
+
+        Returns
+        -------
+        Explanation
+            A sentence, and the contributions of edges, neighbours and features.
 
         Examples
         --------
@@ -368,6 +418,11 @@ class GCNClassifier(  # type: ignore[call-arg]
         graph : Graph, optional
             Where to choose from. Default: the graph of the training.
 
+        Returns
+        -------
+        tuple of Suggestion
+            Id, label now, confidence and gain of each.
+
         Examples
         --------
         >>> from graphconv import GCNClassifier, load_dataset
@@ -384,7 +439,17 @@ class GCNClassifier(  # type: ignore[call-arg]
         return width * len(self.fitted_.network.seeds)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[Any]:
-        """Names of the columns that `transform` returns."""
+        """Names of the columns that `transform` returns.
+
+        Parameters
+        ----------
+        input_features : ignored
+            There for scikit-learn, whose transformers take it.
+
+        Returns
+        -------
+        array of str
+        """
         check_is_fitted(self)
         return np.array([f"gcn{i}" for i in range(self._n_features_out)], dtype=object)
 

@@ -6,7 +6,7 @@ go by the same models, one for each fold of the labels, which are trained when f
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,12 @@ from graphconv.estimators.inputs import graph_to_predict
 from graphconv.graph import Graph
 from graphconv.results.doubt import DoubtfulLabel, doubtful_labels
 from graphconv.results.prediction_sets import find_set_rule
+from graphconv.results.predictions import Predictions
 from graphconv.training.out_of_fold import FitPredict, OutOfFold, fit_folds
 from graphconv.training.scores import Interval, accuracy_interval
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class HeldOutMixin:
@@ -26,6 +30,41 @@ class HeldOutMixin:
     The class says in `_training_graph` what it was trained on, in `_fit_predict` how the same
     training goes on another graph, and has `predict_proba` and `classes_`.
     """
+
+    def predictions_frame(self, X: Any = None, *, adjacency: Any = None) -> pd.DataFrame:
+        """Label, confidence and probabilities of each node as a table, indexed by node id.
+
+        Parameters
+        ----------
+        X, adjacency
+            As for `predict`.
+
+        Returns
+        -------
+        DataFrame
+            Columns label, confidence, one probability per class and split, which is train,
+            validation, test, or empty.
+
+        Examples
+        --------
+        >>> from graphconv import GCNClassifier, load_dataset
+        >>> clf = GCNClassifier(random_state=0).fit(load_dataset("karate"))
+        >>> frame = clf.predictions_frame()
+        >>> frame.loc[0, "label"] == clf.predict()[0]
+        np.True_
+        >>> frame.index.name, list(frame.columns[:2])
+        ('id', ['label', 'confidence'])
+        """
+        check_is_fitted(self)
+        known = self._training_graph()
+        shares = cast(Any, self).predict_proba(X, adjacency=adjacency)
+        graph, n_skipped = graph_to_predict(self, known, X, adjacency)
+        if n_skipped:  # rows attached to the training graph, which come after its own
+            shares = np.concatenate([cast(Any, self).predict_proba(), shares])
+        predictions = Predictions(
+            graph, shares, known.class_names, known.is_multilabel, trained_on=known
+        )
+        return predictions.to_frame().set_index("id").iloc[n_skipped:]
 
     def predict_sets(
         self, coverage: float = 0.9, X: Any = None, *, adjacency: Any = None
@@ -68,6 +107,11 @@ class HeldOutMixin:
     def doubtful_labels(self) -> tuple[DoubtfulLabel, ...]:
         """The given labels that look wrong, the most suspicious first.
 
+        Returns
+        -------
+        tuple of DoubtfulLabel
+            The node, its given label, the likelier one, and the share of each.
+
         Examples
         --------
         >>> from graphconv import GCNClassifier, load_dataset
@@ -85,6 +129,11 @@ class HeldOutMixin:
 
         On test nodes, where the graph has any; else by cross-validation over the labelled nodes.
         Of several labels per node all must be right.
+
+        Returns
+        -------
+        Interval
+            The share, and the low and high end of its interval.
 
         Examples
         --------
@@ -106,7 +155,14 @@ class HeldOutMixin:
         return found
 
     def out_of_fold(self) -> OutOfFold:
-        """What models say of the training and validation nodes whose labels they have not seen."""
+        """What models say of the training and validation nodes whose labels they have not seen.
+
+        Returns
+        -------
+        OutOfFold
+            Nodes, their labels, and probabilities by a model that was trained without them. They
+            are computed when first asked for, by as many trainings as there are folds.
+        """
         if not hasattr(self, "out_of_fold_"):
             self.out_of_fold_ = fit_folds(self._training_graph(), self._fit_predict())
         return self.out_of_fold_

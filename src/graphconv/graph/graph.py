@@ -29,7 +29,10 @@ from graphconv.graph.checks import (
     check_node_ids,
     frozen,
 )
+from graphconv.graph.notebook import html_block, html_paragraph, html_table
 
+# Classes that a notebook lists.
+MOST_SHOWN = 12
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
 # A csr_array of float32 or an array; scipy has no types to say so with.
@@ -309,6 +312,41 @@ class Graph:
             f"Graph({self.name!r}: {self.n_nodes} nodes, {self.n_edges} {kind}edges, {features}, "
             f"{self.n_classes} classes, {int(self.is_labelled.sum())} labelled)"
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: sizes, the labels of each class, the splits."""
+        names = ", ".join(self.feature_names[:6]) if self.feature_names else ""
+        more = ", ..." if self.feature_names and len(self.feature_names) > 6 else ""
+        facts = [
+            ("nodes", f"{self.n_nodes:,}"),
+            ("edges", f"{self.n_edges:,}{', directed' if self.directed else ''}"),
+            (
+                "features",
+                f"{self.n_features:,} {names}{more}" if self.features is not None else "none",
+            ),
+            ("labelled", f"{int(self.is_labelled.sum()):,}"),
+            (
+                "training, validation, test",
+                ", ".join(
+                    f"{len(index):,}"
+                    for index in (self.train_index, self.validation_index, self.test_index)
+                ),
+            ),
+        ]
+        parts = [html_table(["", ""], facts)]
+        if self.n_classes:
+            known = self.labels[self.is_labelled]
+            sizes = (
+                known.sum(axis=0)
+                if self.is_multilabel
+                else np.bincount(known, minlength=self.n_classes)
+            )
+            order = np.argsort(-sizes, kind="stable")[:MOST_SHOWN]
+            rows = [(self.class_names[code], f"{sizes[code]:,}") for code in order]
+            parts.append(html_table(["class", "labels"], rows))
+            if self.n_classes > MOST_SHOWN:
+                parts.append(html_paragraph(f"and {self.n_classes - MOST_SHOWN:,} more classes"))
+        return html_block(f"Graph {self.name}", *parts)
 
 
 def adjacency_from_edges(

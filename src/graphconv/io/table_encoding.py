@@ -39,21 +39,27 @@ At = Callable[[int], str]
 MAX_WORDS = 20_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CategoricalColumn:
     """A column that becomes one-hot: its name and its categories, in order."""
 
     name: str
     categories: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        return f"CategoricalColumn({self.name!r}, {len(self.categories):,} categories)"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class TextColumn:
     """A column that becomes TF-IDF: its name, its words in order, and their weights."""
 
     name: str
     vocabulary: tuple[str, ...]
     idf: tuple[float, ...]
+
+    def __repr__(self) -> str:
+        return f"TextColumn({self.name!r}, {len(self.vocabulary):,} words)"
 
     def vectorizer(self) -> TfidfVectorizer:
         """Scikit-learn's vectoriser, equal to the one that was fitted."""
@@ -63,7 +69,7 @@ class TextColumn:
         return vectorizer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TableEncoding:
     """How the columns of a node table become features, one block of them a column.
 
@@ -167,6 +173,15 @@ class TableEncoding:
             text=tuple(_fit_text(frame[name], where) for name in text),
             derived=tuple(derived),
         )
+
+    def __repr__(self) -> str:
+        columns = [
+            *(repr(name) for name in self.numeric[:8]),
+            *(["..."] if len(self.numeric) > 8 else []),
+            *map(repr, (*self.categorical, *self.text)),
+            *(f"{name}: {encoding!r}" for name, encoding in self.types),
+        ]
+        return f"TableEncoding({', '.join(columns)})"
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv.graph import Features, Graph, IntArray, adjacency_from_edges, symmetrise
+from graphconv.graph.notebook import html_paragraph
 from graphconv.io.column_names import settled_names
 from graphconv.io.graph_merge import merge_graphs
 from graphconv.io.label_bins import bin_codes, bin_edges, bin_names
@@ -67,6 +68,10 @@ class LoadedGraph:
     notes: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     split_values: SplitValues | None = None
+
+    def _repr_html_(self) -> str:
+        notes = [html_paragraph(f"note: {note}") for note in (*self.notes, *self.columns)]
+        return f"{self.graph._repr_html_()}{''.join(notes)}"
 
 
 def build_graph(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from graphconv.graph.notebook import html_block, html_paragraph, html_table
 from graphconv.io.wording import signed
 
 # A change of probability that hardly shows in a figure with three digits.
@@ -185,6 +186,15 @@ class Explanation:
                 "  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in [columns, *rows]
             ]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the sentence, and the strongest contributions of each kind."""
+        tables = [
+            html_block(title, html_table(columns, rows))
+            for title, columns, rows in self.top(10).tables()
+        ]
+        notes = [html_paragraph(f"note: {note}") for note in self.notes]
+        return html_block(f"Why {self.node}?", html_paragraph(self.sentence), *tables, *notes)
 
     def __repr__(self) -> str:
         counts = ", ".join(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import Graph
+from graphconv.graph.graph import MOST_SHOWN
 from graphconv.graph.names import SPLIT_NAMES
+from graphconv.graph.notebook import html_block, html_paragraph, html_table
 from graphconv.io.files import json_text, replacing_file
 from graphconv.results.provenance import sha256_of
 
@@ -27,7 +30,7 @@ BLOCK_ROWS = 1 << 16
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Predictions:
     """Labels and probabilities of all nodes of a graph; tables leave relation nodes out.
 
@@ -128,6 +131,29 @@ class Predictions:
         import pandas as pd
 
         return pd.DataFrame(self.columns())
+
+    def __repr__(self) -> str:
+        return f"Predictions({self.graph.n_entities:,} nodes of {self.graph.name!r}, {self._about})"
+
+    @property
+    def _about(self) -> str:
+        return f"{len(self.class_names)} classes, mean confidence {self.confidence.mean():.3f}"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: how many nodes got each label, and the first rows."""
+        labels = self.labels[: self.graph.n_entities]
+        sizes = Counter(map(str, labels)).most_common(MOST_SHOWN)
+        first = {name: list(column) for name, column in self.columns(slice(0, 10)).items()}
+        rows = [
+            [f"{cell:.3f}" if isinstance(cell, float | np.floating) else cell for cell in row]
+            for row in zip(*first.values(), strict=True)
+        ]
+        return html_block(
+            f"{self.graph.n_entities:,} nodes of {self.graph.name}: {self._about}",
+            html_table(["label", "nodes"], [(label, f"{n:,}") for label, n in sizes]),
+            html_table(list(first), rows),
+            html_paragraph("the first rows" if self.graph.n_entities > 10 else ""),
+        )
 
     def write(
         self,

@@ -69,6 +69,9 @@ class FittedGCN:
         default_factory=WeakKeyDictionary, init=False, repr=False
     )
 
+    def __repr__(self) -> str:
+        return f"FittedGCN({self.graph!r}, {self.n_epochs} epochs, {self.settings!r})"
+
     def __getstate__(self) -> dict[str, Any]:
         # Batches are kept by the identity of their graph: a copy begins without.
         return {name: value for name, value in self.__dict__.items() if name != "_batches"}
