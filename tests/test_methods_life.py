@@ -30,6 +30,7 @@ def test_a_baseline_is_trained_and_used_as_a_gcn_is(run, papers, tmp_path, metho
         "model.safetensors",
         "out_of_fold.npz",
         "predictions.csv",
+        "provenance.json",
     }
     assert run("predict", "m", "-o", "again.csv", "--json").json["n_nodes"] == 150
     assert (tmp_path / "again.csv").read_text() == (tmp_path / "m/predictions.csv").read_text()

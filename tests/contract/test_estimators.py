@@ -23,6 +23,7 @@ FAST = {
         "dropout": 0.0,
     },
     "deepwalk": {"dimension": 8, "n_passes": 10, "C": 10.0},
+    "boosted-trees": {"max_iterations": 5},
     "planetoid-t": PLANETOID,
     "planetoid-i": PLANETOID,
 }

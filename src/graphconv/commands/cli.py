@@ -65,6 +65,7 @@ def train(
     settings: SettingsOptions,
     calibrate: opt.Calibrate = True,
     coverage: opt.Coverage = None,
+    position_features: opt.PositionFeatures = False,
     auto: opt.Auto = True,
     seed: opt.Seed = 0,
     runs: opt.Runs = 1,
@@ -81,7 +82,16 @@ def train(
     from graphconv.commands.training_job import ModelRequest
 
     wanted = ModelRequest(
-        model, preset, settings.chosen(), seed, runs, kernels, calibrate, auto, coverage
+        model,
+        preset,
+        settings.chosen(),
+        seed,
+        runs,
+        kernels,
+        calibrate,
+        auto,
+        coverage,
+        position_features,
     )
     request = given.request(tables, split, labels)
     run_training(request, wanted, output, screen, resume, checkpoint_seconds, report, timeout)

@@ -40,7 +40,7 @@ _TRAINING = (
         "paper_accuracy", "number or null", "Test accuracy in the paper, where it is comparable."
     ),
     *(
-        Field(f"{part}_accuracy{more}", "number or null", f"{what} {of}.", not more)
+        Field(f"{part}_accuracy{more}", "number or null", f"{what} {of}.", False)
         for part, of in (
             ("train", "of the training nodes"),
             ("validation", "of the validation nodes"),
@@ -53,12 +53,18 @@ _TRAINING = (
         )
     ),
     *(
-        Field(f"{part}_micro_f1{more}", "number or null", f"With several labels: {what}.", False)
+        Field(f"{part}_{key}{more}", "number or null", f"With several labels: {what}{how}.", False)
         for part in ("train", "validation", "test")
-        for more, what in (
-            ("", "micro F1"),
-            ("_std", "its standard deviation over runs"),
-            ("_ensemble", "micro F1, runs averaged"),
+        for key, what in (
+            ("micro_f1", "micro F1"),
+            ("macro_f1", "macro F1"),
+            ("all_labels_right", "share of nodes with every label right"),
+            ("pair_accuracy", "share of right (node, class) pairs"),
+        )
+        for more, how in (
+            ("", ""),
+            ("_std", ", its standard deviation over runs"),
+            ("_ensemble", ", runs averaged"),
         )
     ),
     _NOTES,

@@ -14,6 +14,11 @@ from graphconv.commands.data_source import DataRequest, align_to, load_data
 from graphconv.commands.held_out import saved_rule
 from graphconv.commands.summary import about_isolated
 from graphconv.graph import Graph
+from graphconv.graph.position import (
+    has_position_features,
+    with_position_features,
+    without_position_features,
+)
 from graphconv.io.files import check_writable
 from graphconv.io.progress import counter
 from graphconv.io.wording import count
@@ -220,6 +225,7 @@ def load_with_data(
 
     saved = load_saved(folder, Path(data.name) if data.name else None)
     known = saved.fitted.graph
+    has_positions = has_position_features(known)
     if data.name is None and data.edges is None and data.nodes is None:
         return saved, known, ()
     request = DataRequest(
@@ -230,9 +236,10 @@ def load_with_data(
     if saved.encoding is not None:
         more["encoding"] = saved.encoding
         if data.merge and data.name is None and known.folder is None:
-            more["merge_into"] = known
+            more["merge_into"] = without_position_features(known) if has_positions else known
     loaded = load_data(request, screen, **more)
     if known.folder is not None and known.folder == loaded.graph.folder:
         return saved, known, ()
-    graph = align_to(loaded.graph, known)
+    graph = with_position_features(loaded.graph) if has_positions else loaded.graph
+    graph = align_to(graph, known)
     return saved, graph, (*loaded.notes, about_isolated(graph))

@@ -291,6 +291,14 @@ Calibrate = Annotated[
         "Scale probabilities by the validation nodes, so that 80 % sure means 80 % right.",
     ),
 ]
+PositionFeatures = Annotated[
+    bool,
+    _model(
+        "--position-features",
+        _FLAG,
+        "Add columns of where a node lies in the graph and how connected it is.",
+    ),
+]
 Coverage = Annotated[
     float | None,
     _training(

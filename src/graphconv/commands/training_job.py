@@ -17,6 +17,7 @@ from graphconv.commands.data_source import DataRequest, data_files, load_data
 from graphconv.commands.summary import describe, measure, show_results
 from graphconv.estimators.baselines import BASELINES
 from graphconv.graph import Graph
+from graphconv.graph.position import with_position_features
 from graphconv.io.files import check_replaceable, check_writable
 from graphconv.io.named_splits import split_by_name
 from graphconv.io.readers import LoadedGraph
@@ -43,6 +44,7 @@ class ModelRequest:
     calibrate: bool = True
     auto: bool = True
     coverage: float | None = None
+    position_features: bool = False
 
     def check(self) -> None:
         """Refuse what no data could make right."""
@@ -164,6 +166,10 @@ def load_job(
     """Load the data, if it is not, split it, and find out whether the result can be written."""
     if loaded is None:
         loaded = load_data(data, screen)
+    if wanted.position_features:
+        if loaded.graph.folder is not None:
+            raise ValueError("--position-features needs a graph in memory, got a folder")
+        loaded = replace(loaded, graph=with_position_features(loaded.graph))
     graph, note = split_by_name(loaded.graph, data.split, wanted.seed, loaded.split_values)
     folder = Path("runs") / as_file_name(graph.name, "graph") if output is None else output
     check_replaceable(folder)

@@ -57,6 +57,7 @@ METHODS: dict[str, Method] = {
     "sgc": Method(cost=0.2),
     "mlp": Method(),
     "manifold": Method(),
+    "boosted-trees": Method(cost=2),
     "ica": Method(),
     "gcn": Method("robust"),
     "gcn-single-parameter": Method("robust", "single-parameter"),

@@ -21,6 +21,7 @@ BASELINES: dict[str, str] = {
     "planetoid-i": f"{_HERE}.planetoid:PlanetoidIClassifier",
     "mlp": f"{_HERE}.mlp:MLPClassifier",
     "sgc": f"{_HERE}.sgc:SGCClassifier",
+    "boosted-trees": f"{_HERE}.boosted_trees:BoostedTreesClassifier",
 }
 
 
