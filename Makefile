@@ -19,6 +19,7 @@ lint: $(VENV)/.develop
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror native/*.h native/*.cpp
 
 # The accuracies that README and docs/results.md state: 20 seeds on each public split.
 accuracy: $(VENV)/.runtime

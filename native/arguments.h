@@ -13,17 +13,17 @@ namespace graphconv {
 // Rows of a sparse matrix; row i holds entries begin[i] .. end[i], sorted by column, none twice.
 template <class T, class I>
 struct Rows {
-    const I* begin;          // (n_rows,)
-    const I* end;            // (n_rows,)
-    const I* indices;        // (n_entries,) column of each entry
-    const T* values;         // (n_entries,) or null: all ones
+    const I* begin;    // (n_rows,)
+    const I* end;      // (n_rows,)
+    const I* indices;  // (n_entries,) column of each entry
+    const T* values;   // (n_entries,) or null: all ones
     std::int64_t n_rows;
     std::int64_t n_entries;  // length of the long arrays, which may hold more than these rows
 };
 
 // Which elements are dropped; n_keys = 0 means none.
 struct Dropout {
-    const std::uint64_t* keys;    // (n_keys,) one for each of n_keys equal blocks of columns
+    const std::uint64_t* keys;  // (n_keys,) one for each of n_keys equal blocks of columns
     int n_keys;
     std::uint32_t threshold;      // 1 .. 65535: kept if 16 bits of the hash are below it
     const std::int64_t* row_ids;  // (n_rows,) or null: 0, 1, ...
@@ -40,7 +40,7 @@ struct Propagate {
     std::int64_t n_columns;
     std::int64_t width;
     T self_weight;
-    const T* entry_scale;   // (n_entries,) column_scale of each entry's column, or null
+    const T* entry_scale;     // (n_entries,) column_scale of each entry's column, or null
     std::int64_t out_stride;  // from a row of out to the next
 };
 
@@ -56,11 +56,11 @@ struct FeatureProduct {
 
 template <class T, class I>
 struct PackRows {
-    Rows<T, I> rows;         // with values
-    I* begin;                // (n_rows * n_ranges,)
-    I* end;                  // (n_rows * n_ranges,)
-    I* indices;              // (entries of the rows,)
-    T* values;               // (entries of the rows,)
+    Rows<T, I> rows;  // with values
+    I* begin;         // (n_rows * n_ranges,)
+    I* end;           // (n_rows * n_ranges,)
+    I* indices;       // (entries of the rows,)
+    T* values;        // (entries of the rows,)
     std::int64_t n_columns;
     std::int64_t n_ranges;
 };
@@ -68,8 +68,8 @@ struct PackRows {
 template <class T, class I>
 struct PackedProduct {
     Rows<T, I> pieces;
-    const T* weight;         // (n_columns, width)
-    T* out;                  // (pieces.n_rows / n_ranges, width)
+    const T* weight;  // (n_columns, width)
+    T* out;           // (pieces.n_rows / n_ranges, width)
     std::int64_t n_columns;
     std::int64_t width;
     std::int64_t n_ranges;
@@ -89,12 +89,12 @@ struct DropoutDense {
 template <class T>
 struct HiddenProduct {
     Dropout dropout;
-    const T* dense;        // (n_rows, n_replicas, n_in)
-    const T* weight;       // (n_in, n_terms, n_replicas, n_out)
-    const T* gradient;     // (n_rows, n_terms, n_replicas, n_out), backward
-    T* out;                // (n_rows, n_terms, n_replicas, n_out), forward
-    T* dense_gradient;     // like dense, backward
-    T* weight_gradient;    // like weight, backward
+    const T* dense;      // (n_rows, n_replicas, n_in)
+    const T* weight;     // (n_in, n_terms, n_replicas, n_out)
+    const T* gradient;   // (n_rows, n_terms, n_replicas, n_out), backward
+    T* out;              // (n_rows, n_terms, n_replicas, n_out), forward
+    T* dense_gradient;   // like dense, backward
+    T* weight_gradient;  // like weight, backward
     std::int64_t n_rows, n_in, n_terms, n_replicas, n_out;
     bool relu;
 };

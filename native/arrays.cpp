@@ -11,12 +11,16 @@ Kind kind_of(const Py_buffer& view) {
     const char* format = view.format;
     if (format == nullptr || format[0] == '\0' || format[1] != '\0') return Kind::other;
     switch (format[0]) {
-        case 'f': return Kind::float32;
-        case 'd': return Kind::float64;
+        case 'f':
+            return Kind::float32;
+        case 'd':
+            return Kind::float64;
         case 'i':
         case 'l':
-        case 'q': return view.itemsize == 4 ? Kind::int32 : Kind::int64;
-        default: return Kind::other;
+        case 'q':
+            return view.itemsize == 4 ? Kind::int32 : Kind::int64;
+        default:
+            return Kind::other;
     }
 }
 
@@ -59,7 +63,8 @@ public:
     // Forgets the oldest pieces until no more than that is kept.
     void trim(std::int64_t n_bytes) {
         std::size_t n_gone = 0;
-        for (; total_ > n_bytes && n_gone < pieces_.size(); ++n_gone) total_ -= pieces_[n_gone].n_bytes;
+        for (; total_ > n_bytes && n_gone < pieces_.size(); ++n_gone)
+            total_ -= pieces_[n_gone].n_bytes;
         pieces_.erase(pieces_.begin(), pieces_.begin() + std::ptrdiff_t(n_gone));
     }
 
@@ -100,8 +105,9 @@ nb::object new_array(const nb::object& shape, std::int64_t n_elements, Kind kind
     static PyObject* const float64 = numpy("float64");
     static PyObject* const int64 = numpy("int64");
     const std::int64_t itemsize = kind == Kind::float32 ? 4 : 8;
-    PyObject* const type =
-        kind == Kind::float32 ? float32 : kind == Kind::float64 ? float64 : int64;
+    PyObject* const type = kind == Kind::float32   ? float32
+                           : kind == Kind::float64 ? float64
+                                                   : int64;
     if (n_elements * itemsize < kLargeBytes) return call(empty, {shape.ptr(), type});
     // numpy aligns to 16 bytes, so that a row of 64 takes two cache lines. A large matrix is mostly
     // gathered row by row from far memory: there it pays to begin at a line.
@@ -121,11 +127,16 @@ nb::object new_array(const nb::object& shape, std::int64_t n_elements, Kind kind
 
 const char* name(Kind kind) {
     switch (kind) {
-        case Kind::float32: return "float32";
-        case Kind::float64: return "float64";
-        case Kind::int32: return "int32";
-        case Kind::int64: return "int64";
-        default: return "another type";
+        case Kind::float32:
+            return "float32";
+        case Kind::float64:
+            return "float64";
+        case Kind::int32:
+            return "int32";
+        case Kind::int64:
+            return "int64";
+        default:
+            return "another type";
     }
 }
 
@@ -158,8 +169,8 @@ void Array::require_kind(Kind kind, const char* why) const {
 void Array::require_dimensions(int n) const {
     static const char* const words[] = {"no", "one", "two", "three", "four"};
     if (none() || n_dimensions() == n) return;
-    fail(nb::exception_type::value_error, std::string(name_) + " must have " + words[n] +
-                                              " dimensions, got shape " + shape(view_));
+    fail(nb::exception_type::value_error,
+         std::string(name_) + " must have " + words[n] + " dimensions, got shape " + shape(view_));
 }
 
 void Array::require_elements(std::int64_t n, const char* like) const {

@@ -66,13 +66,11 @@ nb::object loss(nb::handle logits, nb::handle labels, nb::handle weight, nb::han
     const Array to(gradient, "gradient", true), sums(figures, "figures");
     with_types(given.kind(), false, [&](auto t, auto i) {
         using T = decltype(t);
-        kernels<T, decltype(i)>().loss({given.data<const T>(),
-                                        indicators ? nullptr : wanted.data<const std::int64_t>(),
-                                        indicators ? wanted.data<const T>() : nullptr,
-                                        counts.data<const double>(),
-                                        to.none() ? nullptr : to.data<T>(), sums.data<double>(),
-                                        sums.data<double>() + given.size(1), given.size(0),
-                                        given.size(1), given.size(2)});
+        kernels<T, decltype(i)>().loss(
+            {given.data<const T>(), indicators ? nullptr : wanted.data<const std::int64_t>(),
+             indicators ? wanted.data<const T>() : nullptr, counts.data<const double>(),
+             to.none() ? nullptr : to.data<T>(), sums.data<double>(),
+             sums.data<double>() + given.size(1), given.size(0), given.size(1), given.size(2)});
     });
     return nb::make_tuple(gradient, figures);
 }

@@ -95,7 +95,9 @@ public:
         }
         GRAPHCONV_INLINE bool more() const { return Drop ? kept != 0 : entry < end; }
         // How many are left of the mask, or of all entries if none is dropped.
-        GRAPHCONV_INLINE std::int64_t count() const { return Drop ? count_bits(kept) : end - entry; }
+        GRAPHCONV_INLINE std::int64_t count() const {
+            return Drop ? count_bits(kept) : end - entry;
+        }
         GRAPHCONV_INLINE std::int64_t next() {
             if (!Drop) return entry++;
             const std::int64_t e = entry + lowest_bit(kept);

@@ -55,8 +55,7 @@ GRAPHCONV_INLINE int n_chunks(std::int64_t work) {
 template <class Body>
 void share(int n, const Body& body) {
     parallel_for(
-        n,
-        [](void* context, int chunk) { (*static_cast<const Body*>(context))(chunk); },
+        n, [](void* context, int chunk) { (*static_cast<const Body*>(context))(chunk); },
         const_cast<Body*>(&body));
 }
 

@@ -83,8 +83,8 @@ GRAPHCONV_INLINE std::uint64_t kept_bits(std::uint64_t counter, std::uint32_t th
     std::uint64_t bits = 0;
     for (int first = 0; first < n; first += 32, counter += 8 * kGolden) {
         const __m256i low = _mm256_add_epi64(_mm256_set1_epi64x(std::int64_t(counter)), steps);
-        const __m256i high = _mm256_add_epi64(
-            _mm256_set1_epi64x(std::int64_t(counter + 4 * kGolden)), steps);
+        const __m256i high =
+            _mm256_add_epi64(_mm256_set1_epi64x(std::int64_t(counter + 4 * kGolden)), steps);
         // Packing to bytes leaves the four quarters in the order 0 2 1 3.
         const __m256i bytes = _mm256_permute4x64_epi64(
             _mm256_packs_epi16(kept16(low, limit), kept16(high, limit)), 0xD8);
@@ -122,7 +122,7 @@ GRAPHCONV_INLINE std::uint64_t kept_bits(std::uint64_t counter, std::uint32_t th
 
 // The same out of line, for the few rows that need it: the kernels are smaller without.
 GRAPHCONV_NOINLINE inline std::uint64_t next_kept_bits(std::uint64_t counter,
-                                                      std::uint32_t threshold, std::int64_t n) {
+                                                       std::uint32_t threshold, std::int64_t n) {
     return kept_bits(counter, threshold, n < 64 ? n : 64);
 }
 

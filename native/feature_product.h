@@ -134,8 +134,7 @@ void share_keys(const FeatureProduct<T, I>& a, int n_matrices, const Body& body)
     const bool reuses = threads() == 1;  // the same ones for each key, which stay in a cache
     const int n = reuses ? 1 : a.dropout.n_keys;
     T* matrices = static_cast<T*>(scratch(n * size * std::int64_t(sizeof(T))));
-    share(a.dropout.n_keys,
-          [&](int key) { body(key, reuses ? matrices : matrices + key * size); });
+    share(a.dropout.n_keys, [&](int key) { body(key, reuses ? matrices : matrices + key * size); });
 }
 
 // Key by key, each with a copy of its own block of the weights. In place, the rows of a block lie
@@ -197,9 +196,9 @@ void multiply_by_slice(const FeatureProduct<T, I>& a) {
     const T* slices = cut_slices(a.dense, a.n_columns, a.width);
     share(int((a.width + kSlice<T> - 1) / kSlice<T>), [&](int slice) {
         const std::int64_t first = slice * kSlice<T>;
-        const Propagate<T, I> product{a.rows, slices + first * a.n_columns, nullptr, nullptr,
-                                      a.out + first, a.n_columns, slice_width<T>(a.width, first),
-                                      T(0), nullptr, a.width};
+        const Propagate<T, I> product{
+            a.rows,      slices + first * a.n_columns,   nullptr, nullptr, a.out + first,
+            a.n_columns, slice_width<T>(a.width, first), T(0),    nullptr, a.width};
         PropagateRows<T, I>{product, false, false}(0, a.rows.n_rows);
     });
 }

@@ -51,8 +51,7 @@ struct FeatureScatter {
                 const std::int64_t key_end = (key + 1) * own_width;
                 const std::int64_t end = key_end < part.last_column ? key_end : part.last_column;
                 if (drop) block.make_masks(a.dropout, int(key));
-                for_each_tile<T>(end - first, [&](auto shape, std::int64_t column,
-                                                  auto last_pack) {
+                for_each_tile<T>(end - first, [&](auto shape, std::int64_t column, auto last_pack) {
                     using Tile = typename decltype(shape)::Tile;
                     const T* dense = a.dense + row * a.width + first + column;
                     T* to = out + first + column - out_column;
@@ -104,8 +103,8 @@ struct FeatureScatter {
                     unrolled<kAtOnce>([&](auto i) GRAPHCONV_LAMBDA {
                         targets[i] = sum_up(walk.next(), sums[i]);
                     });
-                    unrolled<kAtOnce>(
-                        [&](auto i) GRAPHCONV_LAMBDA { sums[i].store(targets[i], last); });
+                    unrolled<kAtOnce>([&](auto i)
+                                          GRAPHCONV_LAMBDA { sums[i].store(targets[i], last); });
                 }
                 walk.take_mask([&](std::int64_t e) GRAPHCONV_LAMBDA {
                     Tile sum;
@@ -219,8 +218,7 @@ void scatter_features(const FeatureScatter<T, I>& scatter, std::int64_t n_entrie
     ranges.bounds[++ranges.n] = a.n_columns;
     share(ranges.n, [&](int range) {
         const std::int64_t first = ranges.bounds[range], last = ranges.bounds[range + 1];
-        std::memset(a.out + first * a.width, 0,
-                    sizeof(T) * std::size_t((last - first) * a.width));
+        std::memset(a.out + first * a.width, 0, sizeof(T) * std::size_t((last - first) * a.width));
         scatter.add({0, a.rows.n_rows, first, last, 0, a.width});
     });
 }

@@ -42,9 +42,9 @@ public:
             for (std::int64_t replica = 0; replica < a.n_replicas; ++replica) {
                 for (std::int64_t term = 0; term < a.n_terms; ++term) {
                     const std::int64_t block = (term * a.n_replicas + replica) * a.n_out;
-                    multiply({hidden.data() + replica * a.n_in, in_width, 1},
-                             a.weight + block, out_width, a.out + row * out_width + block,
-                             out_width, n, a.n_in, a.n_out, false);
+                    multiply({hidden.data() + replica * a.n_in, in_width, 1}, a.weight + block,
+                             out_width, a.out + row * out_width + block, out_width, n, a.n_in,
+                             a.n_out, false);
                 }
             }
         }
@@ -131,14 +131,16 @@ private:
         constexpr std::int64_t kRows = 8;
         T padded[4 * kMostPadded];
         for (std::int64_t j = 0; j < inner; ++j) {
-            for (int c = 0; c < 4; ++c) padded[4 * j + c] = c < width ? right[j * right_step + c] : 0;
+            for (int c = 0; c < 4; ++c)
+                padded[4 * j + c] = c < width ? right[j * right_step + c] : 0;
         }
         for (std::int64_t i = 0; i < n; i += kRows) {
             const std::int64_t here = n - i < kRows ? n - i : kRows;
             const Left own{left.data + i * left.row_step, left.row_step, left.column_step};
             T sums[4 * kRows] = {};
             for (std::int64_t k = 0; add && k < here; ++k) {
-                for (std::int64_t c = 0; c < width; ++c) sums[4 * k + c] = to[(i + k) * to_step + c];
+                for (std::int64_t c = 0; c < width; ++c)
+                    sums[4 * k + c] = to[(i + k) * to_step + c];
             }
             if (here == kRows) {
                 rows<Tile, kRows>(own, padded, 4, sums, 4, 0, inner, 0, add);
@@ -148,7 +150,8 @@ private:
                 }
             }
             for (std::int64_t k = 0; k < here; ++k) {
-                for (std::int64_t c = 0; c < width; ++c) to[(i + k) * to_step + c] = sums[4 * k + c];
+                for (std::int64_t c = 0; c < width; ++c)
+                    to[(i + k) * to_step + c] = sums[4 * k + c];
             }
         }
     }
@@ -174,9 +177,7 @@ private:
                 sums[k].add_scaled(factors[k * left.row_step + j * left.column_step], row);
             });
         }
-        unrolled<N>([&](auto k) GRAPHCONV_LAMBDA {
-            sums[k].store(to + (i + k) * to_step, last);
-        });
+        unrolled<N>([&](auto k) GRAPHCONV_LAMBDA { sums[k].store(to + (i + k) * to_step, last); });
     }
 
     const HiddenProduct<T>& a;

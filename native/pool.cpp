@@ -134,7 +134,8 @@ void parallel_for(int n_chunks, void (*body)(void*, int), void* context) {
 }
 
 void* scratch(std::int64_t bytes) {
-    constexpr std::align_val_t kLine{64};  // rows of 16 floats then are in one cache line, not in two
+    constexpr std::align_val_t kLine{
+        64};  // rows of 16 floats then are in one cache line, not in two
     struct Delete {
         void operator()(void* block) const { ::operator delete(block, kLine); }
     };

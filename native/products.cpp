@@ -32,11 +32,10 @@ nb::object propagate(nb::handle rows, nb::handle dense, nb::handle row_scale,
     with_types(from.kind(), csr.wide(), [&](auto t, auto i) {
         using T = decltype(t);
         using I = decltype(i);
-        kernels<T, I>().propagate({csr.rows<T, I>(), from.data<const T>(),
-                                   left.none() ? nullptr : left.data<const T>(),
-                                   right.none() ? nullptr : right.data<const T>(), out.data<T>(),
-                                   from.size(0), from.size(1), T(self),
-                                   each.none() ? nullptr : each.data<const T>(), from.size(1)});
+        kernels<T, I>().propagate(
+            {csr.rows<T, I>(), from.data<const T>(), left.none() ? nullptr : left.data<const T>(),
+             right.none() ? nullptr : right.data<const T>(), out.data<T>(), from.size(0),
+             from.size(1), T(self), each.none() ? nullptr : each.data<const T>(), from.size(1)});
     });
     return result;
 }
@@ -53,7 +52,8 @@ void propagate_sparse(nb::handle rows, nb::handle features, nb::handle columns,
     const Kind index = csr.wide() ? Kind::int64 : Kind::int32;
     require_float(entries);
     if (from.wide() != csr.wide()) fail("features must have indices like those of rows");
-    for (const CsrArrays* each : {&csr, &from}) each->require_values(entries.kind(), " like entries");
+    for (const CsrArrays* each : {&csr, &from})
+        each->require_values(entries.kind(), " like entries");
     left.require_kind(entries.kind(), " like entries");
     right.require_kind(entries.kind(), " like entries");
     left.require_vector(csr.n_rows(), ", one for each row");
@@ -67,11 +67,10 @@ void propagate_sparse(nb::handle rows, nb::handle features, nb::handle columns,
     with_types(entries.kind(), csr.wide(), [&](auto t, auto i) {
         using T = decltype(t);
         using I = decltype(i);
-        kernels<T, I>().propagate_sparse({csr.rows<T, I>(), from.rows<T, I>(),
-                                          left.none() ? nullptr : left.data<const T>(),
-                                          right.none() ? nullptr : right.data<const T>(),
-                                          indptr.data<I>(), found.data<I>(), entries.data<T>(),
-                                          n_columns, T(self)});
+        kernels<T, I>().propagate_sparse(
+            {csr.rows<T, I>(), from.rows<T, I>(), left.none() ? nullptr : left.data<const T>(),
+             right.none() ? nullptr : right.data<const T>(), indptr.data<I>(), found.data<I>(),
+             entries.data<T>(), n_columns, T(self)});
     });
 }
 
@@ -129,7 +128,8 @@ void pack_rows(nb::handle rows, nb::handle columns, nb::handle ranges, nb::handl
     require_float(entries);
     csr.require_values(entries.kind(), " like values");
     if (!csr.has_values()) fail("rows.values must not be None");
-    for (const Array* each : {&begins, &ends, &found}) each->require_kind(index, " like rows.begin");
+    for (const Array* each : {&begins, &ends, &found})
+        each->require_kind(index, " like rows.begin");
     for (const Array* each : {&begins, &ends, &found, &entries}) each->require_writable();
     begins.require_vector(csr.n_rows() * n_ranges, ", one for each piece");
     ends.require_vector(csr.n_rows() * n_ranges, ", one for each piece");
@@ -150,8 +150,8 @@ nb::object packed_product(nb::handle pieces, nb::handle ranges, nb::handle weigh
     if (!csr.has_values()) fail("rows.values must not be None");
     const std::int64_t n_ranges = places(1, ranges, "n_ranges");
     if (csr.n_rows() % n_ranges != 0) {
-        fail("pieces must be a multiple of n_ranges, got " + std::to_string(csr.n_rows()) + " and " +
-             std::to_string(n_ranges));
+        fail("pieces must be a multiple of n_ranges, got " + std::to_string(csr.n_rows()) +
+             " and " + std::to_string(n_ranges));
     }
     nb::object result = new_matrix(csr.n_rows() / n_ranges, from.size(1), from.kind());
     const Array out(result, "out");
@@ -277,15 +277,15 @@ nb::object hidden_product_backward(nb::handle gradient, nb::handle dense, nb::ha
 
 void bind_products(nb::module_& m) {
     const auto any = [](const char* name) { return nb::arg(name).none(); };
-    m.def("propagate", propagate, any("rows"), any("dense"), any("row_scale"),
-          any("column_scale"), any("self_weight"), any("entry_scale"));
+    m.def("propagate", propagate, any("rows"), any("dense"), any("row_scale"), any("column_scale"),
+          any("self_weight"), any("entry_scale"));
     m.def("propagate_sparse", propagate_sparse, any("rows"), any("features"), any("n_columns"),
           any("row_scale"), any("column_scale"), any("self_weight"), any("indptr"), any("columns"),
           any("entries"));
     m.def("feature_product", feature_product, any("rows"), any("weight"), any("dropout"),
           any("row_ids"));
-    m.def("feature_product_transposed", feature_product_transposed, any("rows"),
-          any("dense"), any("n_columns"), any("dropout"), any("row_ids"));
+    m.def("feature_product_transposed", feature_product_transposed, any("rows"), any("dense"),
+          any("n_columns"), any("dropout"), any("row_ids"));
     m.def("pack_rows", pack_rows, any("rows"), any("n_columns"), any("n_ranges"), any("begin"),
           any("end"), any("indices"), any("values"));
     m.def("packed_product", packed_product, any("pieces"), any("n_ranges"), any("weight"));
@@ -293,8 +293,8 @@ void bind_products(nb::module_& m) {
           any("row_ids"), any("relu"));
     m.def("hidden_product", hidden_product, any("dense"), any("weight"), any("dropout"),
           any("row_ids"), any("relu"));
-    m.def("hidden_product_backward", hidden_product_backward, any("gradient"),
-          any("dense"), any("weight"), any("dropout"), any("row_ids"), any("relu"));
+    m.def("hidden_product_backward", hidden_product_backward, any("gradient"), any("dense"),
+          any("weight"), any("dropout"), any("row_ids"), any("relu"));
 }
 
 }  // namespace graphconv

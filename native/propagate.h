@@ -82,8 +82,8 @@ struct PropagateRows {
     }
 
     template <class Tile, bool Far, class Factor>
-    void tile(std::int64_t first_row, std::int64_t last_row, std::int64_t column,
-              std::int64_t last, Factor factor) const {
+    void tile(std::int64_t first_row, std::int64_t last_row, std::int64_t column, std::int64_t last,
+              Factor factor) const {
         const T* dense = a.dense + column;
         const I* indices = a.rows.indices;
         const T* far_scale = a.entry_scale == nullptr ? a.column_scale : nullptr;
@@ -106,12 +106,13 @@ struct PropagateRows {
             if (a.self_weight != 0 && i < a.n_columns) {
                 Tile row;
                 row.load(dense + i * width, last);
-                sum.add_scaled(a.column_scale == nullptr ? a.self_weight
-                                                         : a.self_weight * a.column_scale[i], row);
+                sum.add_scaled(
+                    a.column_scale == nullptr ? a.self_weight : a.self_weight * a.column_scale[i],
+                    row);
             }
             if (a.row_scale != nullptr) sum.scale(a.row_scale[i]);
             T* out = a.out + i * a.out_stride + column;
-            Far && streams ? sum.stream(out) : sum.store(out, last);
+            Far&& streams ? sum.stream(out) : sum.store(out, last);
         };
         std::int64_t i = first_row;
         // A narrow tile waits for each of its additions; two rows at a time wait half as often.
@@ -145,8 +146,8 @@ struct PropagateRows {
 template <class T, class I>
 bool should_stream(const Propagate<T, I>& a) {
     const std::int64_t row_bytes = a.width * std::int64_t(sizeof(T));
-    return a.rows.n_rows * row_bytes > kStreamedBytes && row_bytes % 64 == 0 && a.out_stride == a.width &&
-           reinterpret_cast<std::uintptr_t>(a.out) % 64 == 0;
+    return a.rows.n_rows * row_bytes > kStreamedBytes && row_bytes % 64 == 0 &&
+           a.out_stride == a.width && reinterpret_cast<std::uintptr_t>(a.out) % 64 == 0;
 }
 
 template <class T, class I>

@@ -27,7 +27,9 @@ inline void require_tuple(nb::handle source, Py_ssize_t size, const char* what) 
     }
 }
 
-[[noreturn]] inline void fail(const std::string& message) { throw nb::value_error(message.c_str()); }
+[[noreturn]] inline void fail(const std::string& message) {
+    throw nb::value_error(message.c_str());
+}
 
 // Arguments come in as objects, so that a wrong one gets our message and not a list of overloads.
 inline std::int64_t integer(nb::handle source, const char* name) {
@@ -94,8 +96,12 @@ public:
 
     template <class T, class I>
     Rows<T, I> rows() const {
-        return {begin_.data<const I>(),   end_.data<const I>(), indices_.data<const I>(),
-                values_.none() ? nullptr : values_.data<const T>(), n_rows(), indices_.size(0)};
+        return {begin_.data<const I>(),
+                end_.data<const I>(),
+                indices_.data<const I>(),
+                values_.none() ? nullptr : values_.data<const T>(),
+                n_rows(),
+                indices_.size(0)};
     }
 
 private:

@@ -80,8 +80,7 @@ void sample_rows(const SampleRows<T, I>& arguments) {
     while ((arguments.n_rows + job.rows_per_chunk - 1) / job.rows_per_chunk > kMaxChunks) {
         job.rows_per_chunk *= 2;
     }
-    const int n_chunks =
-        int((arguments.n_rows + job.rows_per_chunk - 1) / job.rows_per_chunk);
+    const int n_chunks = int((arguments.n_rows + job.rows_per_chunk - 1) / job.rows_per_chunk);
     parallel_for(
         n_chunks,
         [](void* context, int chunk) {

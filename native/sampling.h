@@ -17,7 +17,7 @@ struct SampleRows {
     I* columns;                   // out
     T* chosen;                    // out, or null where `values` is
     std::int64_t n_rows;
-    std::int64_t fanout;          // at most so many entries of a row; 0: all
+    std::int64_t fanout;  // at most so many entries of a row; 0: all
     std::uint64_t key;
 };
 

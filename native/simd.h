@@ -74,9 +74,8 @@ struct Pack {
         });
     }
     GRAPHCONV_INLINE void store(T* to) const {
-        unrolled<kPieces>([&](auto k) GRAPHCONV_LAMBDA {
-            *reinterpret_cast<Memory*>(to + k * kLanes) = v[k];
-        });
+        unrolled<kPieces>(
+            [&](auto k) GRAPHCONV_LAMBDA { *reinterpret_cast<Memory*>(to + k * kLanes) = v[k]; });
     }
     // Past the caches where the processor can: for an array too large to be found there later.
     // `to` is aligned to the pack. `end_of_stream` comes before anyone reads it.
@@ -149,7 +148,8 @@ struct Tile {
     }
     // As Pack::stream; packs of eight that do not overlap.
     GRAPHCONV_INLINE void stream(T* to) const {
-        if constexpr (L == 8) unrolled<N>([&](auto k) GRAPHCONV_LAMBDA { p[k].stream(to + k * L); });
+        if constexpr (L == 8)
+            unrolled<N>([&](auto k) GRAPHCONV_LAMBDA { p[k].stream(to + k * L); });
     }
     GRAPHCONV_INLINE void add(const Tile& other) {
         unrolled<N>([&](auto k) GRAPHCONV_LAMBDA { p[k].add(other.p[k]); });
@@ -180,12 +180,18 @@ template <class T, class Body>
 GRAPHCONV_INLINE void for_each_tile(std::int64_t width, Body body) {
     if (width < 8) {
         switch (width) {
-            case 0: return;
-            case 1: return body(Shape<T, 1, 1>{}, 0, 0);
-            case 2: return body(Shape<T, 1, 2>{}, 0, 1);
-            case 3: return body(Shape<T, 1, 3>{}, 0, 2);
-            case 4: return body(Shape<T, 4, 1>{}, 0, 0);
-            default: return body(Shape<T, 4, 2>{}, 0, width - 4);
+            case 0:
+                return;
+            case 1:
+                return body(Shape<T, 1, 1>{}, 0, 0);
+            case 2:
+                return body(Shape<T, 1, 2>{}, 0, 1);
+            case 3:
+                return body(Shape<T, 1, 3>{}, 0, 2);
+            case 4:
+                return body(Shape<T, 4, 1>{}, 0, 0);
+            default:
+                return body(Shape<T, 4, 2>{}, 0, width - 4);
         }
     }
     constexpr int widest = sizeof(T) == 4 ? 8 : 4;
@@ -198,18 +204,32 @@ GRAPHCONV_INLINE void for_each_tile(std::int64_t width, Body body) {
         if (partial && packs == n) {
             const std::int64_t last = width - first - 8;
             switch (n) {
-                case 4: return body(Shape<T, 8, 4>{}, first, last);
-                case 3: return body(Shape<T, 8, 3>{}, first, last);
-                case 2: return body(Shape<T, 8, 2>{}, first, last);
-                default: return body(Shape<T, 8, widest>{}, first, last);
+                case 4:
+                    return body(Shape<T, 8, 4>{}, first, last);
+                case 3:
+                    return body(Shape<T, 8, 3>{}, first, last);
+                case 2:
+                    return body(Shape<T, 8, 2>{}, first, last);
+                default:
+                    return body(Shape<T, 8, widest>{}, first, last);
             }
         }
         switch (n) {
-            case 4: body(Shape<T, 8, 4>{}, first, Whole<4>{}); break;
-            case 3: body(Shape<T, 8, 3>{}, first, Whole<3>{}); break;
-            case 2: body(Shape<T, 8, 2>{}, first, Whole<2>{}); break;
-            case 1: body(Shape<T, 8, 1>{}, first, Whole<1>{}); break;
-            default: body(Shape<T, 8, widest>{}, first, Whole<widest>{}); break;
+            case 4:
+                body(Shape<T, 8, 4>{}, first, Whole<4>{});
+                break;
+            case 3:
+                body(Shape<T, 8, 3>{}, first, Whole<3>{});
+                break;
+            case 2:
+                body(Shape<T, 8, 2>{}, first, Whole<2>{});
+                break;
+            case 1:
+                body(Shape<T, 8, 1>{}, first, Whole<1>{});
+                break;
+            default:
+                body(Shape<T, 8, widest>{}, first, Whole<widest>{});
+                break;
         }
         first += n * 8;
         packs -= n;

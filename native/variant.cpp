@@ -35,10 +35,8 @@ constexpr Kernels<T, I> kernels() {
 }
 
 extern const Variant variant;
-const Variant variant{GRAPHCONV_NAME(GRAPHCONV_VARIANT),
-                      kernels<float, std::int32_t>(),
-                      kernels<float, std::int64_t>(),
-                      kernels<double, std::int32_t>(),
+const Variant variant{GRAPHCONV_NAME(GRAPHCONV_VARIANT), kernels<float, std::int32_t>(),
+                      kernels<float, std::int64_t>(), kernels<double, std::int32_t>(),
                       kernels<double, std::int64_t>()};
 
 }  // namespace GRAPHCONV_VARIANT

@@ -39,13 +39,15 @@ void walks(const Walks<T, I>& a) {
         for (std::int64_t w = first; w < last; w += kTogether) {
             const std::int64_t n = last - w < kTogether ? last - w : kTogether;
             std::int64_t nodes[kTogether];
-            for (std::int64_t k = 0; k < n; ++k) a.out[(w + k) * width] = nodes[k] = a.starts[w + k];
+            for (std::int64_t k = 0; k < n; ++k)
+                a.out[(w + k) * width] = nodes[k] = a.starts[w + k];
             for (std::int64_t step = 1; step <= a.n_steps; ++step) {
                 for (std::int64_t k = 0; k < n; ++k) {
                     const std::int64_t begin = a.rows.begin[nodes[k]], end = a.rows.end[nodes[k]];
                     if (begin < end) {
                         const auto counter = (std::uint64_t(w + k) << 32) + std::uint64_t(step);
-                        const double chance = double(hash(a.key + counter * kGolden) >> 11) * 0x1p-53;
+                        const double chance =
+                            double(hash(a.key + counter * kGolden) >> 11) * 0x1p-53;
                         nodes[k] = a.rows.indices[next_entry(a, begin, end, chance)];
                     }
                     a.out[(w + k) * width + step] = nodes[k];

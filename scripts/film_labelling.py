@@ -1,4 +1,4 @@
-"""docs/images/label*.png and docs/figures/label.gif: the labelling page at work, photographed in a browser.
+"""docs/images/label*.png and docs/figures/label.gif: the labelling page, photographed at work.
 
     python -m scripts.film_labelling
 
