@@ -80,8 +80,8 @@ EdgeFiles = Annotated[
         "Data",
         "--edges",
         "FILES",
-        "Edges: CSV, TSV (also .gz, .zst) or Parquet; a file, or a pattern such as "
-        "'edges-*.parquet'. May be repeated.",
+        "Edges: a file, a pattern such as 'edges-*.parquet', or a database, as for train. May be "
+        "repeated. Best are Parquet, or CSV in UTF-8.",
     ),
 ]
 Memory = Annotated[
@@ -95,9 +95,7 @@ GraphFolder = Annotated[Path, _option("Output", "--output -o", "DIR", "Folder of
 
 
 # Not what would have to be looked at as a whole, which may exceed the memory.
-@takes_groups(
-    without=("source_type", "target_type", "text", "label_separator", "bins", "missing_value")
-)
+@takes_groups(without=("source_type", "target_type", "text", "label_separator", "bins"))
 def ingest(
     *,
     edges: EdgeFiles,

@@ -132,7 +132,7 @@ def propose_role(column: pd.Series[Any]) -> ColumnRole:
 
     name, kind = str(column.name), column.dtype.kind
     if kind == "b":
-        return ColumnRole(name, "number", "yes or no")
+        return ColumnRole(name, "number", "yes or no ('true' is yes)")
     if kind in "iufc" or isinstance(column.dtype, pd.SparseDtype):
         return _of_numbers(column)
     if kind == "M":

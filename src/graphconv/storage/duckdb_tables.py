@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphconv.io.compression import plain_suffix
 from graphconv.io.delimited import line_of_row, read_header, unreadable_as_value_error
-from graphconv.io.joined_tables import matching_files
 from graphconv.io.progress import Progress
-from graphconv.io.sniffing import DELIMITERS, TextFormat
+from graphconv.io.sniffing import TextFormat, TextFormatOptions, sniff_text_format
 from graphconv.io.table_columns import no_such_column
 from graphconv.io.table_files import PARQUET_SUFFIXES
 from graphconv.io.wording import naming
@@ -27,8 +27,6 @@ from graphconv.io.wording import naming
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# What DuckDB unpacks by itself.
-_COMPRESSED = (".gz", ".zst")
 _WHOLE_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _NUMBER_TYPES = (*_WHOLE_TYPES, "UBIGINT", "HUGEINT", "FLOAT", "DOUBLE", "BOOLEAN", "DECIMAL")
 # What the table reader takes for blanks: of text all that Python does, of numbers ASCII's.
@@ -120,12 +118,14 @@ def _line(path: Path, delimiter: str, row: int) -> int:
     return line_of_row(path, TextFormat(delimiter), row)
 
 
-def find_tables(patterns: Sequence[str], database: Database) -> TableFiles:
-    """The files that some patterns name; they must have the same columns."""
-    paths = [path for pattern in patterns for path in matching_files(pattern)]
-    kinds = {_delimiter(path) for path in paths}
+def find_tables(
+    paths: Sequence[Path], database: Database, said: TextFormatOptions | None = None
+) -> TableFiles:
+    """Files as one table; they must have the same columns."""
+    kinds = {_delimiter(path, said) for path in paths}
     if len(kinds) > 1:
-        raise ValueError(f"files of one table must be of one kind, got {', '.join(patterns)}")
+        names = ", ".join(path.name for path in paths[:5])
+        raise ValueError(f"files of one table must be of one kind, got {names}")
     delimiter = kinds.pop()
     columns = _columns(paths[0], delimiter, database)
     for path in paths[1:]:
@@ -138,16 +138,10 @@ def find_tables(patterns: Sequence[str], database: Database) -> TableFiles:
     return TableFiles(tuple(paths), columns, delimiter)
 
 
-def _delimiter(path: Path) -> str | None:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in PARQUET_SUFFIXES:
+def _delimiter(path: Path, said: TextFormatOptions | None) -> str | None:
+    if plain_suffix(path) in PARQUET_SUFFIXES:
         return None
-    if suffixes and suffixes[-1] in _COMPRESSED:
-        suffixes.pop()
-    if not suffixes or suffixes[-1] not in DELIMITERS:
-        known = ", ".join([*DELIMITERS, *PARQUET_SUFFIXES])
-        raise ValueError(f"{path.name} must end in one of {known} (or .csv.gz, .csv.zst)")
-    return DELIMITERS[suffixes[-1]]
+    return sniff_text_format(path, said).delimiter
 
 
 def _columns(path: Path, delimiter: str | None, database: Database) -> dict[str, str]:

@@ -20,21 +20,24 @@ from typing import Any
 import numpy as np
 
 from graphconv import __version__
+from graphconv.io.column_names import settled_names
 from graphconv.io.files import json_text, put_in_place, remove_leftovers, replacing_file
-from graphconv.io.joined_tables import matching_files
 from graphconv.io.progress import Progress, silent
+from graphconv.io.table_files import Table
 from graphconv.io.table_graph import TableOptions
 from graphconv.io.wording import count, naming
 from graphconv.storage.duckdb_tables import Database, TableFiles, find_tables, import_duckdb
 from graphconv.storage.ingest_edges import write_adjacency
+from graphconv.storage.ingest_features import write_features
 from graphconv.storage.ingest_ids import number_edges, read_edges, read_ids, write_ids
-from graphconv.storage.ingest_nodes import write_features, write_labels
+from graphconv.storage.ingest_nodes import write_labels
 from graphconv.storage.memory import available_memory
+from graphconv.storage.staging import source_state, staged_files
 from graphconv.storage.stored_graph import FORMAT, MANIFEST, verify_files
 
 # What would have to be looked at as a whole.
 _NOT_INGESTED = (
-    "source_type", "target_type", "text", "label_separator", "bins", "relation", "missing_value",
+    "source_type", "target_type", "text", "label_separator", "bins", "relation",
 )  # fmt: skip
 FEATURE_TYPES = ("float32", "float16")
 # Memory of Python, numpy, Arrow and pandas themselves, which DuckDB's limit must leave.
@@ -48,7 +51,8 @@ class IngestRequest:
     Parameters
     ----------
     edges, nodes : tuples of str
-        Files or patterns such as "edges-*.parquet"; CSV, TSV (also .gz, .zst) or Parquet.
+        As for `read_tables`. CSV in UTF-8 and Parquet are scanned in place, rows of databases
+        copied batch by batch; other files are read whole.
     output : Path
     options : TableOptions
         As for `read_tables`. Text columns, several labels a node and triples are not for ingest.
@@ -164,8 +168,11 @@ def ingest(request: IngestRequest, progress: Progress = silent) -> dict[str, Any
         progress,
     )
     try:
-        edges = find_tables(request.edges, database)
-        nodes = find_tables(request.nodes, database) if request.nodes else None
+        edges, nodes, notes = _find(request, work_folder / "staged", database)
+        options = _settled_options(request.options, edges, nodes, notes)
+        request = replace(request, options=options)
+        if not is_resumed:
+            state["found"]["notes"] = notes
         arrays = work_folder / "arrays"
         work = Work(request, arrays, database, edges, nodes, progress, state["found"])
         for name, stage in _STAGES.items():
@@ -191,6 +198,37 @@ def ingest(request: IngestRequest, progress: Progress = silent) -> dict[str, Any
     return manifest
 
 
+def _find(
+    request: IngestRequest, folder: Path, database: Database
+) -> tuple[TableFiles, TableFiles | None, list[str]]:
+    """The tables to scan, and what to tell about how they are written."""
+    options, notes = request.options, list[str]()
+    given = (request.edges, options.edge_text_columns, options, folder, notes)
+    edges = find_tables(staged_files(*given), database, options.text_format)
+    if not request.nodes:
+        return edges, None, notes
+    given = (request.nodes, options.node_text_columns, options, folder, notes)
+    return edges, find_tables(staged_files(*given), database, options.text_format), notes
+
+
+def _settled_options(
+    options: TableOptions, edges: TableFiles, nodes: TableFiles | None, notes: list[str]
+) -> TableOptions:
+    """The options with the names of the tables' columns, by names alone."""
+    import pandas as pd
+
+    tables = [
+        Table(pd.DataFrame(columns=list(files.columns)), files.name, str, is_file=True)
+        for files in (edges, nodes)
+        if files is not None
+    ]
+    settled = settled_names(tables[0], tables[1] if nodes else None, options, notes)
+    # What is not named need not be there: the stages look for it by its usual name.
+    usual = {"weight": "weight", "relation": "relation", "split_column": "split"}
+    unnamed = [name for name in usual if getattr(settled, name) in (None, usual[name])]
+    return replace(settled, **{name: getattr(options, name) for name in unnamed})
+
+
 def _check_output(output: Path) -> None:
     is_ours = (output / MANIFEST).is_file()
     is_taken = output.exists() and (not output.is_dir() or any(output.iterdir()))
@@ -203,16 +241,12 @@ def _check_output(output: Path) -> None:
 
 def _identity(request: IngestRequest) -> dict[str, Any]:
     """What must be the same for an unfinished ingest to go on: options, and the files' state."""
-    files = [
-        [str(path), path.stat().st_size, path.stat().st_mtime_ns]
-        for pattern in (*request.edges, *request.nodes)
-        for path in matching_files(pattern)
-    ]
+    sources = (*request.edges, *request.nodes)
+    files = [state for source in sources for state in source_state(source)]
     values = {
         "version": __version__,
         "format": FORMAT,
-        "edges": request.edges,
-        "nodes": request.nodes,
+        "n_edge_sources": len(request.edges),
         "files": files,
         "feature_type": request.feature_type,
         "options": _shown_options(request.options),
