@@ -19,14 +19,13 @@ from graphconv.graph import Graph
 from graphconv.io.databases import is_database
 from graphconv.io.datasets import load_dataset
 from graphconv.io.graph_files import read_graph_file
-from graphconv.io.joined_tables import matching_files
 from graphconv.io.label_file import read_label_lines
 from graphconv.io.readers import LoadedGraph, read_tables
 from graphconv.io.split_values import KINDS
 from graphconv.io.table_encoding import TableEncoding
 from graphconv.io.table_files import TABLE_SUFFIXES, Table, as_text, read_table
 from graphconv.io.table_graph import TableOptions, build_graph
-from graphconv.io.table_sources import STANDARD_INPUT, name_of_source
+from graphconv.io.table_sources import STANDARD_INPUT, files_of, name_of_source
 from graphconv.io.wording import shown
 from graphconv.results.answers import with_label_lines
 from graphconv.results.provenance import describe_file
@@ -121,10 +120,12 @@ def data_files(request: DataRequest) -> list[dict[str, Any]]:
     nodes = _by_type(request.nodes) or ()
     by_type = nodes if isinstance(nodes, dict) else {"": nodes}
     for edges in request.edges or ():
-        found += [(path, "edges") for path in matching_files(edges)]
+        found += [(path, "edges") for path in files_of(edges)]
     for kind, patterns in by_type.items():
         role = f"nodes of type {kind}" if kind else "nodes"
-        found += [(path, role) for pattern in patterns for path in matching_files(pattern)]
+        found += [(path, role) for pattern in patterns for path in files_of(pattern)]
+    if request.features is not None:
+        found += [(path, "features") for path in files_of(request.features)]
     if request.name is not None:
         path = Path(request.name)
         if is_stored_graph(path):

@@ -64,6 +64,14 @@ def _tables(
     return [read_table(path, text_columns, options.text_format) for path in matching_files(source)]
 
 
+def files_of(source: str) -> list[Path]:
+    """The files that the rows of a source lie in; a server and standard input have none."""
+    if is_database(source):
+        table = DatabaseTable.parse(source)
+        return [] if table.kind == "postgresql" else [Path(table.place)]
+    return [] if source == STANDARD_INPUT else matching_files(source)
+
+
 def name_of_source(sources: Sources | None) -> str:
     """A name for the graph whose edges come from some sources."""
     first: Any = sources[0] if isinstance(sources, list | tuple) and sources else sources
