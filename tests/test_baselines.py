@@ -15,7 +15,7 @@ from graphconv.estimators.baselines.ica import independent_runs
 from graphconv.estimators.baselines.logistic import fit_logistic
 from graphconv.estimators.baselines.planetoid_network import PlanetoidNetwork
 from graphconv.estimators.baselines.semi_embedding import PairDraw
-from graphconv.estimators.baselines.settings import CHOSEN, chosen_settings
+from graphconv.estimators.baselines.settings import CHOSEN, VARIANTS, chosen_settings
 from graphconv.estimators.baselines.transductive import links_of, with_known_classes
 from graphconv.estimators.baselines.walks import context_pairs, random_walks
 
@@ -41,10 +41,11 @@ def test_names_and_parameters():
 
 def test_chosen_settings_are_those_of_known_methods_and_data_sets():
     assert set(CHOSEN) <= set(BASELINES)
-    for name, by_dataset in CHOSEN.items():
+    assert {method for method, _ in VARIANTS.values()} <= set(BASELINES)
+    for name, by_dataset in [*CHOSEN.items(), *VARIANTS.values()]:
         assert set(by_dataset) <= {"citeseer", "cora", "pubmed", "nell"}
-        for dataset, settings in by_dataset.items():
-            parameters = make_estimator(name, dataset=dataset).get_params()
+        for settings in by_dataset.values():
+            parameters = make_estimator(name, **settings).get_params()
             assert {key: parameters[key] for key in settings} == settings
     assert chosen_settings("sgc", "a data set of one's own") == {}
 
@@ -300,7 +301,7 @@ class TestSemiEmbedding:
 class TestPlanetoid:
     def test_context_loss_by_hand(self):
         graph = random_graph()
-        network = PlanetoidNetwork(graph, 4, False, 0.0, seed=0)
+        network = PlanetoidNetwork(graph, 4, False, 0.0, False, seed=0)
         rng = np.random.default_rng(0)
         with torch.no_grad():
             network.context.copy_(torch.from_numpy(rng.standard_normal((30, 4))))

@@ -220,7 +220,10 @@ def test_planetoid_is_chosen_by_validation(tmp_path: Path) -> None:
     wanted = Request(tmp_path, datasets=("cora",))
     by_method = {one.method: one for one in table2.series(wanted)}
     with RunLog(tmp_path / "runs.jsonl") as log:
-        for method, test, validation in (("planetoid-t", 75, 70), ("planetoid-i", 70, 72)):
+        for method, test, validation in (
+            ("planetoid-t", 75, 70),
+            ("planetoid-i-inductive", 70, 72),
+        ):
             run = {"seed": 0, "test_accuracy": test, "validation_accuracy": validation}
             log.append([record_of(by_method[method], {**run, "seconds": 1.0})])
         cells = table2.cells(wanted, log, {})

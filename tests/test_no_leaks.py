@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from tests.scripts import load_script
 
 from graphconv import GCNClassifier, Graph, load_dataset
 from graphconv.estimators import scoring
 from graphconv.estimators.baselines import BASELINES
+from graphconv.estimators.baselines.settings import VARIANTS
 from graphconv.estimators.runs import Record, RunLog, Series
 from graphconv.graph.splits import kfold_splits, random_split
 from graphconv.paper import depth, karate, table2, table3, tsne, tune
@@ -73,15 +75,36 @@ def check_runs_alike(monkeypatch: pytest.MonkeyPatch, run: Callable[[Graph], lis
         assert {name: one[name] for name in same} == {name: other[name] for name in same}
 
 
-@pytest.mark.parametrize("method", BASELINES)
-def test_baselines_of_table_2(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if method == "deepwalk":
+@pytest.mark.parametrize("row", [*BASELINES, *VARIANTS])
+def test_baselines_of_table_2(row: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if row.startswith("deepwalk"):
         pytest.importorskip("gensim")
-    wanted = Request(Path(), datasets=("cora",), methods=(method,))
-    _, series = table2.series(wanted)
+    _, series = table2.series(Request(Path(), datasets=("cora",), methods=(row,)))
+    method = series.settings["method"]
     params = {**series.settings["params"], **QUICK.get(method, {})}
-    series = replace(series, seeds=(0,), settings={"method": method, "params": params})
+    series = replace(series, seeds=(0,), settings={**series.settings, "params": params})
     check_runs_alike(monkeypatch, lambda graph: series.task(series, graph))
+
+
+@pytest.mark.parametrize("row", [row for row in table2.METHODS if row.endswith("-inductive")])
+def test_inductive_rows_do_not_meet_test_nodes(row: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cora = load_dataset("cora")
+    _, series = table2.series(Request(Path(), datasets=("cora",), methods=(row,)))
+    assert series.settings["protocol"] == "inductive"
+    params = {**series.settings["params"], **QUICK.get(series.settings["method"], {})}
+    series = replace(series, seeds=(0,), settings={**series.settings, "params": params})
+    # Without the edges of test nodes, and with other edges of validation nodes, nothing changes.
+    edges = cora.adjacency.tocoo()
+    is_test = np.isin(np.arange(cora.n_nodes), cora.test_index)
+    kept = ~(is_test[edges.row] | is_test[edges.col])
+    cut = sp.lil_array((edges.shape), dtype=np.float32)
+    cut[edges.row[kept], edges.col[kept]] = 1
+    first, second = cora.validation_index[:2]
+    cut[first, second] = cut[second, first] = 1 - cut[first, second]
+    shares = kept_shares(monkeypatch)
+    series.task(series, cora)
+    series.task(series, replace(cora, adjacency=sp.csr_array(cut)))
+    assert np.array_equal(shares[0], shares[1])
 
 
 @pytest.mark.parametrize("row", table3.TITLES)

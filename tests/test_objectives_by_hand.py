@@ -8,10 +8,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
+from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 from graphconv import Graph
+from graphconv.engine.batches import make_batch
 from graphconv.estimators.baselines import make_estimator
+from graphconv.estimators.baselines.planetoid_network import PlanetoidNetwork
+from graphconv.estimators.baselines.semi_embedding import EmbeddingLoss
 
 # A kite: a triangle 0 1 2, and a tail 2 - 3 - 4 - 5.
 EDGES = [(0, 1), (0, 2), (1, 2), (2, 3), (3, 4), (4, 5)]
@@ -196,6 +201,131 @@ class TestICA:
         relational.fit(columns[train], graph.labels[train])
         expected = relational.predict_proba(np.hstack([graph.features[:3], np.zeros((3, 3))]))
         np.testing.assert_allclose(fitted.predict_proba(lone), expected, atol=2e-3)
+
+
+def by_name(network):
+    """Weights of a network with one hidden layer, as numbers in double precision."""
+    parameters = network.parameters
+    shapes = {name: tuple(own.shape) for name, own in parameters.items()}
+    assert len(shapes) == 4, shapes  # two weights, two biases
+    return {name: own.detach().double().numpy().copy() for name, own in parameters.items()}
+
+
+class TestSemiEmbedding:
+    """L = mean cross-entropy + smoothness (mean |f_i - f_j|^2 + mean max(0, m - |f_i - f_k|)^2)."""
+
+    def fit(self, layer, smoothness=0.7, margin=1.5):
+        graph = kite()
+        method = make_estimator(
+            "semi-embedding",
+            hidden=3,
+            layer=layer,
+            smoothness=smoothness,
+            margin=margin,
+            n_pairs=40,
+            dropout=0.0,
+            scaling="none",
+            max_epochs=1,
+            random_state=0,
+        ).fit(graph)
+        return graph, method
+
+    @pytest.mark.parametrize("layer", ["hidden", "output"])
+    def test_gradient_of_the_embedding_term(self, layer):
+        graph, method = self.fit(layer)
+        network = method.network_
+        drawn = (np.array([0, 3, 2]), np.array([1, 4, 3]), np.array([4, 0, 5]))
+        pairs = type("Pairs", (), {"draw": lambda *given: drawn})()
+        term = EmbeddingLoss(method, graph, pairs, np.random.default_rng(0))
+        found = dict(zip(network.parameters, term.gradients(network, 0), strict=True))
+        values = by_name(network)
+
+        def loss(values):
+            weights = [values[name].reshape(-1, values[name].shape[-1]) for name in values]
+            (first,) = [w for w in weights if w.shape == (2, 3)]
+            (second,) = [w for w in weights if w.shape == (3, 2)]
+            (first_bias,) = [w for w in weights if w.shape == (1, 3)]
+            (second_bias,) = [w for w in weights if w.shape == (1, 2)]
+            f = np.maximum(graph.features @ first + first_bias, 0)
+            if layer == "output":
+                f = f @ second + second_bias
+            total = 0.0
+            for i, j, k in zip(*drawn, strict=True):
+                total += ((f[i] - f[j]) ** 2).sum() / 3
+                total += max(0.0, 1.5 - np.sqrt(((f[i] - f[k]) ** 2).sum())) ** 2 / 3
+            return 0.7 * total
+
+        for name in values:
+
+            def of(point, name=name):
+                return loss({**values, name: point})
+
+            expected = slope(of, values[name])
+            np.testing.assert_allclose(found[name], expected, atol=2e-3, err_msg=name)
+        assert max(np.abs(own).max() for own in found.values()) > 0.05
+
+    def test_without_smoothness_edges_do_not_matter(self):
+        _, plain = self.fit("output", smoothness=0.0)
+        graph = kite()
+        alone = Graph(np.zeros((6, 6)), graph.features, graph.labels, train_index=graph.train_index)
+        other = make_estimator(**{"name": "semi-embedding", **plain.get_params()}).fit(alone)
+        assert np.array_equal(plain.predict_proba(), other.predict_proba())
+
+
+class TestPlanetoid:
+    def network(self, joined, inductive=False):
+        graph = kite()
+        network = PlanetoidNetwork(graph, 3, inductive, 0.0, joined, seed=0)
+        network.is_training = False
+        return graph, network
+
+    @pytest.mark.parametrize("inductive", [False, True])
+    @pytest.mark.parametrize("joined", [False, True])
+    def test_class_logits_by_hand(self, joined, inductive):
+        graph, network = self.network(joined, inductive)
+        batch = make_batch(graph, n_hops=0)
+        weights = {
+            name: own.detach().double().numpy() for name, own in network.class_parameters().items()
+        }
+        embedding = network.embed(batch).detach().double().numpy()
+        (feature_weight,) = [
+            w.reshape(-1, 2) for n, w in weights.items() if "features" in n and w.size == 4
+        ]
+        (bias,) = [w.reshape(-1) for n, w in weights.items() if "features" in n and w.size == 2]
+        of_features = graph.features @ feature_weight + bias
+        of_embedding = embedding @ weights["class_weight"]
+        if joined:
+            hidden = np.hstack([softmax(of_features, axis=1), softmax(of_embedding, axis=1)])
+            expected = hidden @ weights["joined"]
+        else:
+            expected = of_features + of_embedding
+        np.testing.assert_allclose(network(batch).detach().numpy(), expected, atol=1e-5)
+
+    def test_slope_of_the_context_loss(self):
+        graph, network = self.network(joined=True)
+        rng = np.random.default_rng(1)
+        with torch.no_grad():
+            network.context.copy_(torch.from_numpy(rng.standard_normal((6, 3))))
+        nodes, contexts, noise = np.array([0, 0, 2]), np.array([1, 2, 3]), np.array([4, 5])
+        loss = network.context_loss(graph, nodes, contexts, noise, n_negatives=5)
+        (embedding,) = network.embedding_parameters().values()
+        found = torch.autograd.grad(loss, [embedding, network.context])
+        own = embedding.detach().double().numpy().copy()
+        context = network.context.detach().double().numpy().copy()
+
+        def by_hand(own, context):
+            total = 0.0
+            for i, j in zip(nodes, contexts, strict=True):
+                total -= np.log(1 / (1 + np.exp(-own[i] @ context[j])))
+                for k in noise:
+                    total -= 5 / 2 * np.log(1 / (1 + np.exp(own[i] @ context[k])))
+            return total / 3
+
+        assert loss.item() == pytest.approx(by_hand(own, context), rel=1e-5)
+        expected = slope(lambda point: by_hand(point, context), own)
+        np.testing.assert_allclose(found[0].numpy(), expected, atol=1e-5)
+        expected = slope(lambda point: by_hand(own, point), context)
+        np.testing.assert_allclose(found[1].numpy(), expected, atol=1e-5)
 
 
 class SkipGram:

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
 from graphconv.estimators.baselines import make_estimator
 from graphconv.estimators.runs import Record, Series
 from graphconv.graph import Graph, IntArray
@@ -59,19 +62,60 @@ def run_baseline_alone(series: Series, graph: Graph) -> list[Record]:
 
 
 def run_baseline(series: Series, graph: Graph) -> list[Record]:
-    """Fit the estimator `series.settings["method"]` with its parameters, seed by seed."""
+    """Fit the estimator `series.settings["method"]` with its parameters, seed by seed.
+
+    With the protocol "inductive" it is fitted to `inductive_view`, and labels the graph afterwards.
+    """
     records = []
+    is_inductive = series.settings.get("protocol") == "inductive"
+    shown = inductive_view(graph) if is_inductive else graph
     for seed in series.seeds:
         estimator = make_estimator(
             series.settings["method"], random_state=seed, **series.settings["params"]
         )
         started = perf_counter()
-        estimator.fit(graph)
+        estimator.fit(shown)
         seconds = perf_counter() - started
-        shares = estimator.predict_proba()
+        shares = estimator.predict_proba(graph)
         epochs = getattr(estimator, "n_iter_", None)
         records.append(run_record(graph, shares, seed, epochs, seconds))
     return records
+
+
+def inductive_view(graph: Graph) -> Graph:
+    """The graph as a method may see it that is to label nodes it has never met.
+
+    Test nodes are left out with their edges. Validation nodes keep their features and lose their
+    edges, so that they stand for test nodes wherever something is chosen by them.
+
+    Examples
+    --------
+    >>> from graphconv import Graph
+    >>> from graphconv.estimators.scoring import inductive_view
+    >>> path = [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]]
+    >>> splits = {"train_index": [3, 2], "validation_index": [1], "test_index": [0]}
+    >>> view = inductive_view(Graph(path, labels=[0, 1, 1, 0], **splits))
+    >>> view.adjacency.toarray().tolist(), view.labels, view.train_index
+    ([[0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]], array([1, 1, 0]), array([2, 1]))
+    """
+    kept = np.setdiff1d(np.arange(graph.n_nodes), graph.test_index)
+    place = np.full(graph.n_nodes, -1)
+    place[kept] = np.arange(len(kept))
+    watched = np.isin(kept, graph.validation_index)
+    edges = graph.adjacency[kept][:, kept].tocoo()
+    is_shown = ~(watched[edges.row] | watched[edges.col])
+    return Graph(
+        sp.csr_array(
+            (edges.data[is_shown], (edges.row[is_shown], edges.col[is_shown])), shape=edges.shape
+        ),
+        None if graph.features is None else graph.features[kept],
+        graph.labels[kept],
+        class_names=graph.class_names,
+        train_index=place[graph.train_index],
+        validation_index=place[graph.validation_index],
+        directed=graph.directed,
+        name=graph.name,
+    )
 
 
 def gcn_records(graph: Graph, settings: dict[str, Any], seeds: Sequence[int]) -> list[Record]:

@@ -12,12 +12,7 @@ import numpy as np
 from graphconv import kernels
 from graphconv.estimators.runs import Record, RunLog, Series, record_of
 from graphconv.graph import Graph
-from graphconv.paper.epoch_timing import (
-    MOST_SECONDS,
-    N_HIDDEN,
-    OWN_KERNELS,
-    measure_epochs,
-)
+from graphconv.paper.epoch_timing import N_HIDDEN, OWN_KERNELS, measure_epochs
 from graphconv.paper.paper_figures import TIMING_EDGES
 from graphconv.paper.section import Figure, Request, Section, Table
 from graphconv.storage.memory import available_memory
@@ -171,7 +166,8 @@ def fit_line(edges: list[float], seconds: list[float]) -> tuple[float, float]:
 def _text(slope: float) -> tuple[str, ...]:
     low, high = TIMING_EDGES
     return (
-        "Mean wall-clock seconds of one epoch (forward pass, cross-entropy, backward pass) on "
+        "Mean wall-clock seconds of one epoch (forward pass, cross-entropy, backward pass, as in "
+        "training) on "
         "random graphs with twice as many edges as nodes: hidden layer of 32 units, no features, "
         "no dropout, no L2 penalty.",
         f"The paper measures {low:,.0f} to {high:,.0f} edges on a 16-core Xeon E5-2640 v3 and on a "
@@ -210,10 +206,7 @@ def _notes(curves: list[Curve]) -> tuple[str, ...]:
         need = bytes_needed(curves[0].out_of_memory) / 1e9
         notes.append(f"* does not fit in the free memory: it would need about {need:.0f} GB.")
     if any(record["epochs"] < N_EPOCHS for curve in curves for record in curve.records):
-        notes.append(
-            f"Fewer than {N_EPOCHS} epochs: where these would take more than {MOST_SECONDS:.0f} "
-            "seconds, or where fewer were asked for."
-        )
+        notes.append(f"Fewer than {N_EPOCHS} epochs, since fewer were asked for: a quick look.")
     if len(curves) == 1:
         notes.append("No GPU series: torch sees none.")
     return tuple(notes)

@@ -65,6 +65,9 @@ class PlanetoidTClassifier(TransductiveClassifier):
         Of Adam, on contexts and on the way from features and embedding to the classes.
     embedding_rate : float
         Learning rate at which the classes change the embedding, by plain gradient descent.
+    joined : bool
+        Whether a hidden layer on the features and one on the embedding are joined before the
+        classifier, as published. If not, both vote for the classes and the votes are added.
     dropout : float
         On the embedding, where classes are read from it.
     weight_decay : float
@@ -105,6 +108,7 @@ class PlanetoidTClassifier(TransductiveClassifier):
         graph_share: float = 0.2,
         learning_rate: float = 0.01,
         embedding_rate: float = 0.1,
+        joined: bool = True,
         dropout: float = 0.5,
         weight_decay: float = 5e-4,
         patience: int = 100,
@@ -124,6 +128,7 @@ class PlanetoidTClassifier(TransductiveClassifier):
         self.graph_share = graph_share
         self.learning_rate = learning_rate
         self.embedding_rate = embedding_rate
+        self.joined = joined
         self.dropout = dropout
         self.weight_decay = weight_decay
         self.patience = patience
@@ -138,7 +143,7 @@ class PlanetoidTClassifier(TransductiveClassifier):
         known, self.known_classes_ = with_known_classes(scaled)
         with single_torch_thread():
             self.network_ = PlanetoidNetwork(
-                known, self.dimension, self._inductive, self.dropout, seed
+                known, self.dimension, self._inductive, self.dropout, self.joined, seed
             )
             self._train(known, np.random.default_rng(seed))
         return self._probabilities(scaled)

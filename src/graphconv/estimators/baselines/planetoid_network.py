@@ -1,8 +1,8 @@
 """The networks of Planetoid (Yang, Cohen and Salakhutdinov 2016): labels and graph contexts.
 
-Classes are read from a node's features and its embedding side by side (the paper's hidden layers
-k = l = 0). The embedding also has to predict the node's contexts: nodes met on the same walk, or of
-the same class.
+A hidden layer on a node's features and one on its embedding are joined, and classes are read from
+both; or, simpler, features and embedding each vote for the classes, and the votes are added. The
+embedding also has to predict the node's contexts: nodes met on the same walk, or of the same class.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ class PlanetoidNetwork:
         Whether a node's embedding is computed from its features, or a parameter of its own.
     dropout : float
         On the embedding, where classes are read from it.
+    joined : bool
+        Whether hidden layers, as wide as there are classes, are joined before the classifier.
     seed : int
     """
 
@@ -43,6 +45,7 @@ class PlanetoidNetwork:
         dimension: int,
         inductive: bool,
         dropout: float,
+        joined: bool,
         seed: int,
     ) -> None:
         self.dropout = dropout
@@ -52,12 +55,17 @@ class PlanetoidNetwork:
         self._from_features = _linear(graph, n_classes, seed)
         self._embedding = _linear(graph, dimension, hash_key(seed, 1) >> 1) if inductive else None
         self.context = torch.zeros(graph.n_nodes, dimension, requires_grad=True)
-        limit = (6 / (dimension + n_classes)) ** 0.5  # Glorot and Bengio
-        drawn = torch.rand(dimension, n_classes, generator=self.generator)
-        self.class_weight = (2 * limit * drawn - limit).requires_grad_()
+        self.class_weight = self._glorot(dimension, n_classes)
+        self.joined_weight = self._glorot(2 * n_classes, n_classes) if joined else None
         # Small, so that nodes few walks meet do not keep the noise they started with.
         values = torch.randn(0 if inductive else graph.n_nodes, dimension, generator=self.generator)
         self._own_embedding = (0.05 * values / dimension**0.5).requires_grad_()
+
+    def _glorot(self, n_in: int, n_out: int) -> Tensor:
+        limit = (6 / (n_in + n_out)) ** 0.5  # Glorot and Bengio
+        drawn = torch.rand(n_in, n_out, generator=self.generator)
+        weight: Tensor = (2 * limit * drawn - limit).requires_grad_()
+        return weight
 
     def embed(self, batch: Batch) -> Tensor:
         """Embedding of the batch's nodes, (n_rows, dimension)."""
@@ -67,8 +75,14 @@ class PlanetoidNetwork:
 
     def __call__(self, batch: Batch) -> Tensor:
         """Class logits of the batch's nodes."""
-        embedded: Tensor = self._drop(self.embed(batch)) @ self.class_weight
-        return self._from_features(batch)[:, 0] + embedded
+        of_embedding: Tensor = self._drop(self.embed(batch)) @ self.class_weight
+        of_features = self._from_features(batch)[:, 0]
+        if self.joined_weight is None:
+            return of_features + of_embedding
+        # The hidden layers are softmaxes, as in the authors' code.
+        hidden = torch.cat([of_features.softmax(dim=1), of_embedding.softmax(dim=1)], dim=1)
+        joined: Tensor = hidden @ self.joined_weight
+        return joined
 
     def embedding_parameters(self) -> dict[str, Tensor]:
         """What the embedding is made of."""
@@ -79,7 +93,8 @@ class PlanetoidNetwork:
     def class_parameters(self) -> dict[str, Tensor]:
         """What leads from features and embedding to the classes."""
         own = {f"features.{n}": tensor for n, tensor in self._from_features.parameters.items()}
-        return {**own, "class_weight": self.class_weight}
+        own["class_weight"] = self.class_weight
+        return own if self.joined_weight is None else {**own, "joined": self.joined_weight}
 
     def weights(self) -> dict[str, Tensor]:
         """A copy of all that class logits depend on."""
@@ -110,6 +125,8 @@ class PlanetoidNetwork:
 
         Every pair stands against all of the noise, which counts as `n_negatives` nodes.
         """
+        # Paper: Planetoid samples pairs of a node and a context, each with noise of its own;
+        # here: many pairs share their noise, because the loss of all is then a few products.
         distinct, place, n_pairs_of = np.unique(nodes, return_inverse=True, return_counts=True)
         pairs, n_times = np.unique(place * graph.n_nodes + contexts, return_counts=True)
         embedding = self.embed(make_batch(graph, distinct, n_hops=0))
