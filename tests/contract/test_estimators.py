@@ -259,7 +259,7 @@ def test_what_cannot_be_learned_from_is_refused(name):
         make(name).fit(features, np.full(18, -1), adjacency=adjacency)
     with pytest.raises(ValueError, match="one class only"):
         make(name).fit(make_graph(labels=np.minimum(labels, 1), train_index=[0, 1]))
-    with pytest.raises(ValueError, match="a Graph and arrays"):
+    with pytest.raises(ValueError, match="a graph alone, or arrays"):
         make(name).fit(make_graph(), labels)
     with pytest.raises(ValueError, match="y"):
         make(name).fit(features, adjacency=adjacency)
