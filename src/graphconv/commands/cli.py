@@ -70,6 +70,7 @@ def train(
     seed: opt.Seed = 0,
     runs: opt.Runs = 1,
     kernels: opt.Kernels = "auto",
+    device: opt.Device = "cpu",
     timeout: opt.Timeout = 300.0,
     output: opt.OutputFolder = None,
     report: opt.Report = False,
@@ -92,6 +93,7 @@ def train(
         auto,
         coverage,
         position_features,
+        device,
     )
     request = given.request(tables, split, labels)
     run_training(request, wanted, output, screen, resume, checkpoint_seconds, report, timeout)

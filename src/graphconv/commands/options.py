@@ -331,6 +331,7 @@ Timeout = Annotated[
 Kernels = Annotated[
     str, _training("--kernels", "NAME", "Sparse products: auto, native or reference.")
 ]
+Device = Annotated[str, _training("--device", "NAME", "Where to train: cpu, cuda, mps or auto.")]
 
 OutputFolder = Annotated[
     Path | None,

@@ -222,6 +222,7 @@ def _fit(job: Job, file: TrainingFile, state: dict[str, Any] | None) -> FittedGC
             kernels=cast(Any, job.wanted.kernels),
             watch=Watch(on_epoch, state, file),
             auto=job.wanted.auto,
+            device=job.wanted.device,
         )
 
 

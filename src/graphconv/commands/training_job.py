@@ -28,6 +28,7 @@ from graphconv.results.predictions import Predictions
 
 # What the training loop can do; all other models are baselines.
 _NETWORKS = (*MODELS, "mlp")
+DEVICES = ("cpu", "cuda", "mps", "auto")
 NETWORKS_NAMED = f"{', '.join(_NETWORKS[:-1])} and {_NETWORKS[-1]}"
 
 
@@ -45,6 +46,7 @@ class ModelRequest:
     auto: bool = True
     coverage: float | None = None
     position_features: bool = False
+    device: str = "cpu"
 
     def check(self) -> None:
         """Refuse what no data could make right."""
@@ -60,7 +62,11 @@ class ModelRequest:
             raise ValueError(f"--seed must be from 0 to 2^32 - 1, got {self.seed}")
         if self.kernels not in ("auto", "native", "reference"):
             raise ValueError(f"--kernels must be auto, native or reference, got {self.kernels!r}")
+        if self.device not in DEVICES:
+            raise ValueError(f"--device must be one of {', '.join(DEVICES)}, got {self.device!r}")
         if self.is_baseline:
+            if self.device != "cpu":
+                raise ValueError(f"--device is for {NETWORKS_NAMED}, got --model {self.model}")
             if self.preset is not None:
                 raise ValueError(f"--preset is for {NETWORKS_NAMED}, got --model {self.model}")
             return

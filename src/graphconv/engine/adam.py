@@ -14,6 +14,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from graphconv.kernels import torch_device
+
 
 class Adam:
     """Adam with an L2 penalty on chosen parameters, one call of a kernel a parameter.
@@ -54,7 +56,7 @@ class Adam:
         self.square = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
         self._decay = [(decay or {}).get(name, 0.0) for name in self.parameters]
         self._arrays = [
-            (parameter.detach().numpy(), self.mean[name].numpy(), self.square[name].numpy())
+            [_as_taken(own, kernels) for own in (parameter, self.mean[name], self.square[name])]
             for name, parameter in self.parameters.items()
         ]
 
@@ -66,10 +68,16 @@ class Adam:
         ):
             self.kernels.adam(
                 parameter,
-                slope.contiguous().numpy() if isinstance(slope, Tensor) else slope,
+                _as_taken(slope.contiguous(), self.kernels) if isinstance(slope, Tensor) else slope,
                 mean,
                 square,
                 self.n_steps,
                 self.learning_rate,
                 decay,
             )
+
+
+def _as_taken(tensor: Tensor, kernels: ModuleType) -> Any:
+    """A parameter as the kernels take it: they change its memory."""
+    own = tensor.detach()
+    return own if kernels is torch_device else own.numpy()

@@ -165,7 +165,7 @@ def settle_batches(
     place; without `auto` that is an error. Settings that say how to batch stay as they are. Several
     processes, each with its part and its share, come to the same settings.
     """
-    n_numbers = _n_numbers(graph)
+    n_numbers = n_numbers_of(graph)
     if (n_numbers if share is None else share.add_up(n_numbers)) < _SMALL:
         return settings, ""
     estimate = estimate_memory(graph, settings, n_replicas, share)
@@ -193,7 +193,8 @@ def settle_batches(
     )
 
 
-def _n_numbers(graph: Graph) -> int:
+def n_numbers_of(graph: Graph) -> int:
+    """Numbers that a graph is made of: its edges and what its features hold."""
     return int(graph.adjacency.indptr[-1]) + _n_feature_numbers(graph)
 
 

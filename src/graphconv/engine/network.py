@@ -10,14 +10,16 @@ import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from graphconv.engine.batches import Batch
+from graphconv.engine.device_plan import BatchOnDevice, DevicePlan
 from graphconv.engine.plan import Plan, make_plan
 from graphconv.engine.steps import softplus
-from graphconv.kernels import Dropout
+from graphconv.kernels import Dropout, torch_device
 from graphconv.kernels.hashing import hash_key
 from graphconv.models.model import Model
 from graphconv.models.operations import Parameter, Value, glorot_limit
@@ -39,6 +41,8 @@ class Network:
         One for each replica: its first weights and, in training, its dropout follow from it.
     kernels : module
         What computes the products: see graphconv.kernels.select.
+    device : torch.device, optional
+        Where the parameters are and torch computes; by default the kernels do, on the processor.
 
     Examples
     --------
@@ -49,25 +53,45 @@ class Network:
     (34, 1, 2, 4)
     """
 
-    def __init__(self, model: Model, seeds: Sequence[int], kernels: ModuleType) -> None:
+    def __init__(
+        self,
+        model: Model,
+        seeds: Sequence[int],
+        kernels: ModuleType,
+        device: torch.device | None = None,
+    ) -> None:
         self.model = model
         self.program = model.program
         self.seeds = tuple(seeds)
-        self.kernels = kernels
+        self.kernels = kernels if device is None else torch_device
+        self.device = device
+        self.processor_kernels = kernels
+        self._on_device: WeakKeyDictionary[Batch, BatchOnDevice] = WeakKeyDictionary()
         generators = [torch.Generator().manual_seed(hash_key(seed) >> 1) for seed in seeds]
         self.parameters = {
-            own.name: _drawn(own, generators).requires_grad_() for own in self.program.parameters
+            own.name: _drawn(own, generators).to(device).requires_grad_()
+            for own in self.program.parameters
         }
         self._thresholds = [
             round(EVERYTHING_KEPT * (1 - place.rate)) for place in self.program.dropouts
         ]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "kernels": self.kernels.__name__}  # a module can't be pickled
+        # Modules can't be pickled, and batches are kept by their identity.
+        modules = {name: getattr(self, name).__name__ for name in ("kernels", "processor_kernels")}
+        return {**self.__dict__, **modules, "_on_device": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.kernels = importlib.import_module(state["kernels"])
+        self.__dict__.update(state, _on_device=WeakKeyDictionary())
+        for name in ("kernels", "processor_kernels"):
+            setattr(self, name, importlib.import_module(state[name]))
+
+    def leave_device(self) -> None:
+        """Bring the parameters back to where the kernels are."""
+        self.kernels, self.device = self.processor_kernels, None
+        self.parameters = {
+            name: own.detach().cpu().requires_grad_() for name, own in self.parameters.items()
+        }
 
     @property
     def n_hops(self) -> int:
@@ -101,12 +125,25 @@ class Network:
             run: Any = _RunPlan  # whose `apply` torch has no types for
             values = cast(Tensor, run.apply(plan, dropouts, *self.parameters.values()))
         else:
-            values = torch.from_numpy(plan.forward(dropouts))
+            values = torch.as_tensor(plan.forward(dropouts))
         # Nothing but this tells the width where a process has no rows of a batch.
         return values.view(len(values), len(self.seeds), target.width)
 
-    def plan(self, batch: Batch, drops: bool, target: Value | None = None) -> Plan:
+    def plan(self, batch: Batch, drops: bool, target: Value | None = None) -> Plan | DevicePlan:
         """The steps that compute a value of the model, by default its logits, for a batch."""
+        if self.device is not None:
+            if batch not in self._on_device:
+                dtype = next(iter(self.parameters.values())).dtype
+                self._on_device[batch] = BatchOnDevice(batch, self.device, dtype)
+            return DevicePlan(
+                self.program,
+                self._on_device[batch],
+                self.parameters,
+                n_replicas=len(self.seeds),
+                directed=self.model.graph.directed,
+                drops=drops,
+                target=target,
+            )
         return make_plan(
             self.program,
             batch,
@@ -146,7 +183,7 @@ class Network:
         >>> network.some_replicas([2, 0]).seeds
         (7, 5)
         """
-        index = torch.tensor(chosen)
+        index = torch.tensor(chosen, device=self.device)
         other = object.__new__(Network)
         other.__dict__.update(self.__dict__)
         other.seeds = tuple(self.seeds[replica] for replica in chosen)

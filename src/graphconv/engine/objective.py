@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from graphconv.engine.batches import Batch
+from graphconv.engine.device_plan import DevicePlan
 from graphconv.engine.network import Network
 from graphconv.engine.plan import Plan
 from graphconv.engine.steps import Array
@@ -99,18 +100,20 @@ class Objective:
         self.extra = extra
         self.weight_decay = settings.weight_decay
         self._penalised = [
-            network.parameters[name].detach().numpy()
+            network.parameters[name].detach()
             for name in network.penalised(settings.weight_decay_layers)
         ]
-        self._plans: dict[bool, WeakKeyDictionary[LabelledBatch, Plan]] = {
+        self._plans: dict[bool, WeakKeyDictionary[LabelledBatch, Plan | DevicePlan]] = {
             drops: WeakKeyDictionary() for drops in (False, True)
         }
+        self._targets: WeakKeyDictionary[LabelledBatch, tuple[Any, Any]] = WeakKeyDictionary()
 
     def gradients(
         self, labelled: LabelledBatch, epoch: int
-    ) -> tuple[Sequence[Array], FloatArray, float]:
+    ) -> tuple[Sequence[Any], FloatArray, float]:
         """Gradients, each replica's loss and accuracy, and how much the batch counts."""
-        plan, dropouts = self._plan(labelled, drops=True), self.network.dropouts(epoch)
+        plan: Any = self._plan(labelled, drops=True)
+        dropouts = self.network.dropouts(epoch)
         value = plan.forward(dropouts, for_gradients=True)
         # Paper: the loss is summed over the labelled nodes (equation 10); here: their mean, because
         # the authors' code has it, and the L2 penalty means what it means there.
@@ -140,7 +143,8 @@ class Objective:
     def penalty(self) -> FloatArray:
         """The L2 penalty of each replica, which Adam sees to and the loss does not hold."""
         squares = np.zeros(len(self.network.seeds))
-        for weight in self._penalised:
+        for tensor in self._penalised:
+            weight = tensor.cpu().numpy()
             n_in, n_terms, n_replicas, n_out = weight.shape
             # Down the columns first: a replica's sum then runs as it would alone.
             rows = weight.reshape(n_in * n_terms, n_replicas * n_out)
@@ -149,16 +153,27 @@ class Objective:
         return self.weight_decay / 2 * squares
 
     def _loss(
-        self, labelled: LabelledBatch, logits: Array, with_gradient: bool = False
-    ) -> tuple[Array, FloatArray]:
+        self, labelled: LabelledBatch, logits: Any, with_gradient: bool = False
+    ) -> tuple[Any, FloatArray]:
         n_replicas, n_classes = len(self.network.seeds), self.network.program.output.width
         by_replica = logits.reshape(len(logits), n_replicas, n_classes)
-        found: tuple[Array, FloatArray] = self.network.kernels.loss(
-            by_replica, labelled.labels, labelled.weight, with_gradient
+        found: tuple[Any, FloatArray] = self.network.kernels.loss(
+            by_replica, *self._wanted(labelled), with_gradient
         )
         return found
 
-    def _plan(self, labelled: LabelledBatch, drops: bool) -> Plan:
+    def _wanted(self, labelled: LabelledBatch) -> tuple[Any, Any]:
+        """Labels and weights of the targets, where the network is."""
+        if self.network.device is None:
+            return labelled.labels, labelled.weight
+        if labelled not in self._targets:
+            weight = labelled.weight.astype(np.float32)  # some devices have no double precision
+            both = torch.from_numpy(labelled.labels), torch.from_numpy(weight)
+            device = self.network.device
+            self._targets[labelled] = both[0].to(device), both[1].to(device)
+        return self._targets[labelled]
+
+    def _plan(self, labelled: LabelledBatch, drops: bool) -> Plan | DevicePlan:
         plans = self._plans[drops]
         if labelled not in plans:
             plans[labelled] = self.network.plan(labelled.batch, drops)

@@ -86,7 +86,7 @@ class Replicas:
             team = self._everyone  # nothing need be copied
         else:
             team = self._team(replicas, self.network.some_replicas(replicas.tolist()))
-            index = torch.from_numpy(replicas)
+            index = torch.from_numpy(replicas).to(self.network.device)
             for own, home, axis in self._pairs(team, MOMENTS):
                 own.copy_(home.index_select(axis, index))
         team.optimiser.n_steps = n_steps
@@ -96,7 +96,7 @@ class Replicas:
         """Write what a team has learned to where all replicas live."""
         if team is self._everyone:
             return
-        index = torch.from_numpy(team.replicas)
+        index = torch.from_numpy(team.replicas).to(self.network.device)
         for own, home, axis in self._pairs(team, ("parameters", *MOMENTS)):
             home.index_copy_(axis, index, own)
 

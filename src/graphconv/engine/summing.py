@@ -53,7 +53,7 @@ def sum_beforehand(batch: Batch, network: Network) -> Batch:
     hop = network.program.hops[operation]
     scales = batch.scales(operation.self_loops, network.model.graph.directed)
     shape = (batch.n_within[hop], batch.n_within[hop + 1])
-    step = NeighbourSum(network.kernels, batch, shape, scales, operation.self_loops)
+    step = NeighbourSum(network.processor_kernels, batch, shape, scales, operation.self_loops)
     summed: Csr | Array | None
     if isinstance(features, np.ndarray):
         n_out, n_in = step.shape

@@ -119,6 +119,9 @@ class GCNClassifier(  # type: ignore[call-arg]
         Whether `adjacency` keeps its directions; else it is made symmetric.
     kernels : {"auto", "native", "reference"}
         Which sparse products to use.
+    device : {"cpu", "cuda", "mps", "auto"}
+        Where to train: with the kernels on the processor, or with torch on a device; "auto" takes a
+        device that is there for graphs large enough. What is trained predicts on the processor.
     random_state : int or None
         Seed of the weights, of dropout and of the held-out labels. Equal seeds give equal results.
 
@@ -202,6 +205,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         n_neighbors: int = 10,
         directed: bool = False,
         kernels: Literal["auto", "native", "reference"] = "auto",
+        device: Literal["cpu", "cuda", "mps", "auto"] = "cpu",
         random_state: Any = None,
     ) -> None:
         self.preset = preset
@@ -234,6 +238,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         self.n_neighbors = n_neighbors
         self.directed = directed
         self.kernels = kernels
+        self.device = device
         self.random_state = random_state
 
     def fit(
@@ -271,6 +276,7 @@ class GCNClassifier(  # type: ignore[call-arg]
             validation_fraction=self.validation_fraction,
             calibrate=self.calibrate,
             kernels=self.kernels,
+            device=self.device,
             watch=watch,
         )
         self._set_fitted(fitted)

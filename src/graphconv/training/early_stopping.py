@@ -139,7 +139,7 @@ class EarlyStopping:
         found = {name: torch.from_numpy(getattr(self, name).copy()) for name in _ARRAYS}
         for replica, weights in enumerate(self.kept):
             for name, value in (weights or {}).items():
-                found[f"kept.{replica}.{name}"] = value
+                found[f"kept.{replica}.{name}"] = value.cpu()
         return found
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:

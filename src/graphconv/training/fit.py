@@ -18,7 +18,8 @@ from torch import Tensor
 
 from graphconv import kernels as kernel_choice
 from graphconv.engine.batches import make_batch
-from graphconv.engine.memory_estimate import settle_batches
+from graphconv.engine.device_plan import choose_device
+from graphconv.engine.memory_estimate import n_numbers_of, settle_batches
 from graphconv.engine.mini_batches import MiniBatches
 from graphconv.engine.network import Network
 from graphconv.engine.objective import FloatArray, LabelledBatch
@@ -30,6 +31,7 @@ from graphconv.graph.scaling import (
     fit_stored_scaler,
 )
 from graphconv.graph.splits import check_trainable, hold_out_validation
+from graphconv.io.wording import naming
 from graphconv.kernels.hashing import hash_key
 from graphconv.models.catalogue import make_model
 from graphconv.models.propagation import largest_eigenvalue
@@ -77,6 +79,7 @@ def fit_gcn(
     watch: Watch | None = None,
     auto: bool = True,
     start_from: FittedGCN | None = None,
+    device: str = "cpu",
 ) -> FittedGCN:
     """Train a GCN, or several that differ in their seed, on the training nodes of a graph.
 
@@ -101,6 +104,9 @@ def fit_gcn(
     start_from : FittedGCN, optional
         A model whose weights training begins with, instead of random ones: fewer epochs do where
         few labels have changed since. Its classes, features, widths and seeds must be the same.
+    device : {"cpu", "cuda", "mps", "auto"}
+        Where to train: with the kernels on the processor, or with torch on a device; "auto" takes a
+        device that is there for graphs large enough. What is trained predicts on the processor.
 
     Examples
     --------
@@ -129,7 +135,8 @@ def fit_gcn(
     wanted, (settings, note) = settings, settle_batches(graph, settings, len(seeds), auto=auto)
     if settings != wanted:
         warnings.warn(note, UserWarning, stacklevel=2)
-    network, scaler, state = _train(graph, settings, seeds, kernels, watch, start_from)
+    place = choose_device(device, n_numbers_of(graph))
+    network, scaler, state = _train(graph, settings, seeds, kernels, watch, start_from, place)
     if watch.on_end is not None:
         watch.on_end(state)
     fitted = FittedGCN(
@@ -152,10 +159,12 @@ def build_model(
     seeds: Sequence[int],
     kernels: kernel_choice.KernelName = "auto",
     n_features: int | None = None,
+    device: torch.device | None = None,
 ) -> Network:
     """An untrained network for a graph, of the model that the settings name.
 
-    `n_features` are those of the whole, where the graph is a part of one.
+    `n_features` are those of the whole, where the graph is a part of one. Without a device the
+    kernels compute, on the processor.
 
     Examples
     --------
@@ -180,7 +189,7 @@ def build_model(
         directed=graph.directed,
         lambda_max=lambda_max,
     )
-    return Network(model, seeds, kernel_choice.select(kernels))
+    return Network(model, seeds, kernel_choice.select(kernels), device)
 
 
 def _train(
@@ -190,9 +199,10 @@ def _train(
     kernels: kernel_choice.KernelName,
     watch: Watch,
     start_from: FittedGCN | None = None,
+    device: torch.device | None = None,
 ) -> tuple[Network, FeatureScaler, TrainingState]:
     scaler, features = _scaled_features(graph, settings)
-    network = build_model(graph, settings, seeds, kernels)
+    network = build_model(graph, settings, seeds, kernels, device=device)
     if start_from is not None:
         copy_weights(start_from.network, network)
 
@@ -212,15 +222,21 @@ def _train(
         )
         batches = parts.training
         watched = parts.validation if len(graph.validation_index) else None
-    state = train(
-        network,
-        batches,
-        watched,
-        settings,
-        on_epoch=watch.on_epoch,
-        resume_from=watch.resume_from,
-        on_checkpoint=watch.on_checkpoint,
-    )
+    try:
+        state = train(
+            network,
+            batches,
+            watched,
+            settings,
+            on_epoch=watch.on_epoch,
+            resume_from=watch.resume_from,
+            on_checkpoint=watch.on_checkpoint,
+        )
+    except torch.OutOfMemoryError:
+        raise ValueError(
+            naming("{device} must have memory for a batch, but ran out: use {batch_size}")
+        ) from None
+    network.leave_device()
     return network, scaler, state
 
 

@@ -261,11 +261,11 @@ def _mean(found: Iterable[tuple[FloatArray, float]]) -> FloatArray:
 def _checkpoint(everyone: Replicas, team: Team, state: TrainingState) -> dict[str, Tensor]:
     everyone.put_back(team)
     network, optimiser = everyone.network, everyone.optimiser
-    tensors = {f"model.{n}": p.detach().clone() for n, p in network.parameters.items()}
+    tensors = {f"model.{n}": p.detach().cpu().clone() for n, p in network.parameters.items()}
     tensors["adam.n_steps"] = torch.tensor(team.optimiser.n_steps)
     for name in optimiser.parameters:
-        tensors[f"adam.mean.{name}"] = optimiser.mean[name].clone()
-        tensors[f"adam.square.{name}"] = optimiser.square[name].clone()
+        tensors[f"adam.mean.{name}"] = optimiser.mean[name].cpu().clone()
+        tensors[f"adam.square.{name}"] = optimiser.square[name].cpu().clone()
     tensors["epochs"] = torch.from_numpy(np.array(state.epochs))  # (n_epochs, 4, n_replicas)
     tensors["n_run"] = torch.from_numpy(state.n_run.copy())
     tensors.update({f"stopping.{n}": own for n, own in state.stopping.tensors().items()})
