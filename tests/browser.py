@@ -56,6 +56,7 @@ class Browser:
         self.driver.get(address)
         # On a busy machine the driver comes back before the page has begun to load.
         loaded = f"location.href === {json.dumps(address)} && document.readyState === 'complete'"
+        loaded += " && document.documentElement.dataset.state !== 'loading'"
         self.wait(loaded, f"{address} to be loaded", seconds=60)
 
     def run(self, script, *arguments):

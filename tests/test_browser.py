@@ -1,5 +1,6 @@
 """The report and the karate animation in a real browser, used as people use them."""
 
+import csv
 import re
 
 import numpy as np
@@ -372,3 +373,24 @@ def test_animation_on_a_narrow_screen(page, animation, dark):
     assert page.sideways() <= 0
     assert page.contrast("body") > 12
     assert page.contrast("#play") > 12
+
+
+def test_labels_can_be_saved_as_a_table(page, crowd):
+    path, fitted = crowd
+    page.open(path)
+    page.run(
+        "window.saved = []; URL.createObjectURL = blob => { blob.text().then(t => saved.push(t));"
+        " return '#'; };"
+        "HTMLAnchorElement.prototype.click = function() { saved.name = this.download; }"
+    )
+    page.run("document.getElementById('download').click()")
+    page.wait("saved.length === 1", "the file")
+    name, text = page.run("return [saved.name, saved[0]]")
+    lines = list(csv.reader(text.splitlines()))
+    assert name == "labels.csv"
+    assert lines[0] == ["id", "label", "confidence"]
+    assert [line[0] for line in lines[1:]] == [str(node) for node in fitted.graph.node_ids]
+    shares = fitted.ensemble_probabilities()
+    names = [str(one) for one in fitted.graph.class_names]
+    assert [line[1] for line in lines[1:]] == [names[k] for k in shares.argmax(axis=1)]
+    assert float(lines[1][2]) == pytest.approx(float(shares[0].max()), abs=2e-4)

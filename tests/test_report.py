@@ -1,6 +1,7 @@
 """Tests of the report page without a browser: its numbers, its words, its file."""
 
 import base64
+import gzip
 import json
 import re
 from html.parser import HTMLParser
@@ -12,7 +13,7 @@ from tests.command_line import COLUMNS, TABLES, write_papers
 from tests.generated_graphs import generate, split
 
 from graphconv import GCNClassifier, Graph, load_dataset
-from graphconv.report import words
+from graphconv.report import sections, words
 from graphconv.report.findings import Findings, links
 from graphconv.report.page import write_report
 from graphconv.results.predictions import Predictions
@@ -57,7 +58,8 @@ class Page(HTMLParser):
 
     @property
     def data(self):
-        return json.loads(self.scripts[1])
+        packed = base64.b85decode(self.scripts[1].replace(",", "<"))
+        return json.loads(gzip.decompress(packed))
 
     def column(self, name, dtype):
         return np.frombuffer(base64.b64decode(self.data["nodes"][name]), dtype)
@@ -228,7 +230,7 @@ def nasty(tmp_path_factory):
 def test_names_never_become_markup(nasty):
     path, _ = nasty
     page = Page(path)
-    assert len(page.scripts) == 3
+    assert len(page.scripts) == 4
     assert not page.all("b")
     assert page.data["classes"] == [f"{NASTY}{number}" for number in range(4)]
     assert page.data["nodes"]["ids"][7] == f"7{NASTY}"
@@ -393,3 +395,35 @@ def test_command_line_refusals(run, tmp_path):
     (tmp_path / "page.html").mkdir()
     done = run("report", "nowhere", "-o", "page.html", expect=2)
     assert done.err == ["graphconv: output must be a file to write, got the folder page.html"]
+
+
+def test_page_is_small_and_begins_with_the_answer(tmp_path):
+    graph = path_graph(12, labels=[0, 1] * 3 + [-1] * 6, class_names=["red", "blue"])
+    path = tmp_path / "report.html"
+    notes = ["2 nodes without features"]
+    write_report(fit_gcn(graph), path, name="My <title>", about=["nodes.csv", "today"], notes=notes)
+    assert path.stat().st_size < 1_950_000
+    page = Page(path)
+    assert page.text.startswith("My <title>")
+    assert "nodes.csv · today" in page.text
+    assert "What was done with the data 2 nodes without features" in page.text
+    order = [page.text.index(title) for title in ("Surest nodes", "Find a node Node id")]
+    assert order == sorted(order)
+    names = [section["id"] for section in page.all("section")]
+    assert names[:4] == ["short", "good", "trust", "unsure"]
+
+
+def test_few_test_nodes_get_no_calibration_headline():
+    few, many = (
+        path_graph(n, labels=[0, 0, 1] * (n // 3), train_index=[0, 2], test_index=range(3, n))
+        for n in (30, 300)
+    )
+    said = []
+    for graph in (few, many):
+        shares = np.tile([0.8, 0.2], (graph.n_nodes, 1))
+        said.append(sections.tiles(findings_of(graph, shares)))
+    assert "Calibration error" not in said[0]
+    # All are taken for class 0, which guessing would do as well.
+    assert "Better than guessing by" in said[0]
+    assert "+0 points" in said[0]
+    assert "Calibration error" in said[1]

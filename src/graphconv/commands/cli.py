@@ -277,6 +277,7 @@ def report(
     *,
     folder: opt.ModelFolder,
     output: opt.ReportFile = None,
+    name: opt.ReportName = None,
     screen: ScreenOptions,
 ) -> None:
     """Write a page about a trained model: how good it is, and where it is unsure.
@@ -285,7 +286,7 @@ def report(
     """
     from graphconv.commands.report import run_report
 
-    run_report(folder, output, screen)
+    run_report(folder, output, screen, name)
 
 
 @app.command(cls=opt.GroupedCommand)

@@ -350,6 +350,9 @@ ReportFile = Annotated[
     Path | None,
     _output("--output -o", "FILE", "HTML file to write. Default: report.html in MODEL_DIR."),
 ]
+ReportName = Annotated[
+    str | None, _output("--name", "TEXT", "Title of the page. Default: the name of the data.")
+]
 Report = Annotated[
     bool, _output("--report", _FLAG, "Write report.html, a page about the result, as well.")
 ]

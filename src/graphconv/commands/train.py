@@ -251,7 +251,9 @@ def _write_report(
         return f"model and {table}"
     from graphconv.commands.report import write_report_file
 
-    write_report_file(saved, job.folder / REPORT_FILE, job.screen, out_of_fold)
+    files = [Path(one["name"]).name for one in job.sources]
+    path = job.folder / REPORT_FILE
+    write_report_file(saved, path, job.screen, out_of_fold, files=files)
     return f"model, {table} and {REPORT_FILE}"
 
 

@@ -1,5 +1,5 @@
 "use strict";
-const data = JSON.parse(document.getElementById("report-data").textContent);
+const data = window.reportData;
 const byId = name => document.getElementById(name);
 const isDark = matchMedia("(prefers-color-scheme: dark)");
 const isTouch = matchMedia("(pointer: coarse)").matches;
@@ -132,12 +132,12 @@ function tag(node, x, y) {
   }];
 }
 
-const plane = (title, more) => ({
+const plane = more => ({
   paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: {family: "system-ui, sans-serif", size: 13},
-  margin: {l: title ? 30 : 8, r: 8, t: 8, b: title ? 30 : 8}, hovermode: "closest", dragmode: isTouch ? false : "pan", modebar: {bgcolor: "rgba(0,0,0,0)"},
+  margin: {l: 8, r: 8, t: 8, b: 8}, hovermode: "closest", dragmode: isTouch ? false : "pan", modebar: {bgcolor: "rgba(0,0,0,0)"},
   uirevision: "stay",
-  xaxis: {showgrid: false, zeroline: false, showticklabels: false, showline: false, title: {text: title && `${title} 1`, standoff: 4}},
-  yaxis: {showgrid: false, zeroline: false, showticklabels: false, showline: false, title: {text: title && `${title} 2`, standoff: 4}, ...more},
+  xaxis: {showgrid: false, zeroline: false, showticklabels: false, showline: false},
+  yaxis: {showgrid: false, zeroline: false, showticklabels: false, showline: false, ...more},
 });
 // Named one by one: among plotly's own is one that sends the data to its makers.
 const zoomable = {...config, displayModeBar: true, scrollZoom: false,
@@ -153,7 +153,7 @@ function drawMap() {
   const traces = (colouring === "class" ? classTraces : confidenceTraces)(list, nodes.x, nodes.y, size, type);
   if (colouring === "class") traces.forEach((trace, number) => { trace.visible = !hidden.has(number); });
   Plotly.react(byId("map"), [...traces, ring(chosen, nodes.x, nodes.y, type)],
-    {...themed(plane("t-SNE dimension")), annotations: tag(chosen, nodes.x, nodes.y)}, zoomable);
+    {...themed(plane()), annotations: tag(chosen, nodes.x, nodes.y)}, zoomable);
 }
 
 const drawing = data.graph === null ? null
@@ -173,7 +173,7 @@ function drawGraph() {
     line: {color: isDark.matches ? "rgba(200,200,200,.35)" : "rgba(90,90,90,.35)", width: 1}};
   const rings = {type, mode: "markers", x: trained.map(node => x[node]), y: trained.map(node => y[node]), hoverinfo: "skip",
     showlegend: false, name: "training nodes", marker: {size: size + 7, symbol: "circle-open", color: theme()("ink"), line: {width: 1.5}}};
-  const layout = {...themed(plane("", {scaleanchor: "x"})), annotations: tag(chosen, x, y)};
+  const layout = {...themed(plane({scaleanchor: "x"})), annotations: tag(chosen, x, y)};
   Plotly.react(byId("graph"), [lines, ...classTraces(list, x, y, size, type), rings, ring(chosen, x, y, type)], layout, zoomable);
 }
 
@@ -277,6 +277,17 @@ for (const button of document.querySelectorAll("button[data-node]"))
   button.addEventListener("click", () => choose(Number(button.dataset.node), true));
 for (const radio of document.querySelectorAll("input[name=colour]"))
   radio.addEventListener("change", () => { colouring = radio.value; fillLegend(); drawMap(); });
+
+// The table of labels, as a file.
+const cell = text => /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+byId("download")?.addEventListener("click", () => {
+  const lines = nodes.ids.map((id, node) => [cell(id), cell(data.labels[nodes.label[node]]), nodes.confidence[node] / 10000].join(","));
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([["id,label,confidence", ...lines].join("\n") + "\n"], {type: "text/csv"}));
+  link.download = "labels.csv";
+  link.click();
+  URL.revokeObjectURL(link.href);
+});
 
 function draw() { drawCharts(); fillLegend(); drawMap(); drawGraph(); }
 byId("graph-section").hidden = byId("to-graph").hidden = data.graph === null;

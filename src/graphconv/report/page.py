@@ -7,13 +7,14 @@ page's own script are inside, and its content security policy lets no request ou
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +49,9 @@ def write_report(
     source: Any,
     path: Path | str,
     *,
+    name: str | None = None,
+    about: Sequence[str] = (),
+    notes: Sequence[str] = (),
     separator: str = ";",
     out_of_fold: OutOfFold | None = None,
     rule: SetRule | None = None,
@@ -59,6 +63,12 @@ def write_report(
     ----------
     source : GCNClassifier or FittedModel
     path : Path or str
+    name : str, optional
+        The title. Default: the name of the data.
+    about : sequence of str
+        What to say under the title: when and of what it was made.
+    notes : sequence of str
+        What was done with the data when it was read.
     separator : str
         What stands between several labels of one node.
     out_of_fold : OutOfFold, optional
@@ -99,12 +109,21 @@ def write_report(
         getattr(source, "out_of_fold_", out_of_fold),
         None if rule is None else rule.coverage,
     )
-    text = _fill(findings, fitted, progress)
+    heading = _Heading(name or f"Report: {graph.name}", tuple(about), tuple(notes))
+    text = _fill(findings, fitted, heading, progress)
     with replacing_file(Path(path)) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def _fill(findings: Findings, fitted: FittedModel, progress: Progress) -> str:
+class _Heading(NamedTuple):
+    """What is said of a report that its model does not know."""
+
+    title: str
+    about: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def _fill(findings: Findings, fitted: FittedModel, heading: _Heading, progress: Progress) -> str:
     """The template with everything in its place."""
     from plotly.offline import get_plotlyjs
 
@@ -123,8 +142,10 @@ def _fill(findings: Findings, fitted: FittedModel, progress: Progress) -> str:
         "graph": _graph_data(graph, progress),
     }
     parts = {
-        "title": escape(f"Report: {graph.name}"),
-        "subtitle": escape(_subtitle(graph)),
+        "title": escape(heading.title),
+        "subtitle": escape(" · ".join([_subtitle(graph), *heading.about])),
+        "answer": sections.answer(findings),
+        "notes": sections.notes(heading.notes),
         "tiles": sections.tiles(findings),
         "summary": sections.paragraphs(words.summary(findings)),
         "warnings": sections.warnings(words.warnings(findings)),
@@ -139,9 +160,9 @@ def _fill(findings: Findings, fitted: FittedModel, progress: Progress) -> str:
         "footer": escape(f"Made by graphconv {__version__}."),
     }
     scripts = {
-        "plotly": get_plotlyjs(),
-        # A name such as </script> must not end the script.
-        "data": json_text(data).replace("<", "\\u003c"),
+        "plotly": packed_text(get_plotlyjs()),
+        "data": packed_text(json_text(data)),
+        "unpack": _template("unpack.js"),
         "script": _template("page.js"),
     }
     return _replace_marks(_template("page.html"), parts, scripts)
@@ -153,7 +174,7 @@ def _replace_marks(page: str, parts: Mapping[str, str], scripts: Mapping[str, st
     def put(match: re.Match[str]) -> str:
         return parts[match[1]] if match[1] else scripts[match[2]]
 
-    return re.sub(r"<!--([\w-]+)-->|/\*(plotly|data|script)\*/", put, page)
+    return re.sub(r"<!--([\w-]+)-->|/\*(plotly|data|unpack|script)\*/", put, page)
 
 
 def _template(name: str) -> str:
@@ -308,6 +329,15 @@ def _graph_text(graph: Graph) -> str:
     if graph.n_nodes <= MAX_GRAPH_NODES and graph.n_edges > MAX_DRAWN_EDGES:
         text += f" A random sample of {MAX_DRAWN_EDGES:,} edges is drawn."
     return text
+
+
+def packed_text(text: str) -> str:
+    """Text as a third of its length, for unpack.js: compressed, in 85 letters.
+
+    Of Python's 85 letters "<" is exchanged, so that nothing can end or open an element.
+    """
+    squeezed = gzip.compress(text.encode(), compresslevel=9, mtime=0)
+    return base64.b85encode(squeezed).decode("ascii").replace("<", ",")
 
 
 def _packed(values: npt.ArrayLike, dtype: npt.DTypeLike) -> str:

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from graphconv.io.wording import count
+from graphconv.io.wording import count, signed
 from graphconv.report.findings import Findings, links
-from graphconv.report.words import data_card, percent
+from graphconv.report.words import FEW_HELD_OUT, data_card, percent
 from graphconv.training.scores import Interval, wilson_interval
 
 if TYPE_CHECKING:
     from graphconv.training.fitted_model import FittedModel
 
 Array = npt.NDArray[Any]
+_CERTAIN, _N_SUREST = 0.9, 3
 # Of more classes than this the table shows the ones with most nodes.
 _MAX_CLASS_ROWS = 30
 
@@ -52,12 +53,18 @@ def tiles(findings: Findings) -> str:
             where += ", used to choose"
         about = f"between {percent(accuracy.low)} and {percent(accuracy.high)}, 95 % confidence"
         shown.append((f"Right{pairs}{where}", percent(accuracy.share), about))
-    if bins is not None:
+    if bins is not None and len(findings.held_out) >= FEW_HELD_OUT:
         before = findings.error_before
         about = "mean gap between confidence and truth"
         if not findings.calibration.changes_nothing:
             about += f"; {percent(before)} uncalibrated"
         shown.append(("Calibration error", percent(bins.error), about))
+    elif accuracy is not None and findings.commonest is not None:
+        # Of few nodes a calibration error is mostly chance.
+        guess, right = findings.commonest
+        points = f"{signed(100 * (accuracy.share - right), 0)} points"
+        about = f"always guessing {guess} would be right in {percent(right, 0)} of cases"
+        shown.append(("Better than guessing by", points, about))
     sure = next(row for row in findings.threshold_rows() if row.threshold == 0.9)
     share = percent(sure.n_nodes / graph.n_entities, 0)
     shown.append(("At least 90 % sure", f"{sure.n_nodes:,}", f"{share} of all nodes"))
@@ -67,6 +74,51 @@ def tiles(findings: Findings) -> str:
         for name, figure, about in shown
     )
     return f'<dl class="tiles">\n{cells}\n</dl>'
+
+
+def answer(findings: Findings) -> str:
+    """How many nodes each class has, how many of these are certain, and the surest ones."""
+    graph = findings.graph
+    if graph.is_multilabel:
+        return ""
+    entities = slice(graph.n_entities)
+    choice = findings.first_choice[entities]
+    confidence = findings.predictions.confidence[entities]
+    is_new = ~graph.is_labelled[entities]
+    counts = np.bincount(choice, minlength=graph.n_classes)
+    order = np.argsort(-counts, kind="stable")[:_MAX_CLASS_ROWS]
+    rows = []
+    for number in order.tolist():
+        members = np.flatnonzero(choice == number)
+        n_certain = int((confidence[members] >= _CERTAIN).sum())
+        # What was labelled before is no finding, unless there is nothing else.
+        open_members = members[is_new[members]] if is_new[members].any() else members
+        surest = open_members[np.argsort(-confidence[open_members], kind="stable")][:_N_SUREST]
+        tops = ", ".join(
+            f'<button type="button" data-node="{node}">{safe(str(graph.node_ids[node]))}</button>'
+            f" {safe(percent(float(confidence[node]), 0))}"
+            for node in surest.tolist()
+        )
+        share = percent(len(members) / max(graph.n_entities, 1), 0)
+        certain = percent(n_certain / len(members), 0) if len(members) else "-"
+        name = _breakable(findings.class_names[number])
+        rows.append([name, f"{len(members):,} ({share})", f"{n_certain:,} ({certain})", tops])
+    caption = "Every class: its nodes, how many of them are at least 90 % sure, and the surest ones"
+    if graph.n_classes > len(order):
+        caption += f" (the {len(order)} largest of {graph.n_classes} classes)"
+    table = _table(
+        caption, ["Class", "Nodes", "Sure", "Surest nodes"], rows, numbers={"Nodes", "Sure"}
+    )
+    download = '<button type="button" id="download">Download all labels (CSV)</button>'
+    return f'{table}\n<p class="download">{download}</p>'
+
+
+def notes(texts: Sequence[str]) -> str:
+    """What was done with the data when it was read; nothing if there is nothing."""
+    if not texts:
+        return ""
+    items = "\n".join(f"<li>{safe(text)}</li>" for text in texts)
+    return f"<h3>What was done with the data</h3>\n<ul>\n{items}\n</ul>"
 
 
 def unsure(findings: Findings) -> str:
@@ -158,7 +210,7 @@ def good(findings: Findings) -> str:
     parts = [f"<p>{safe(text)}</p>", _class_table(findings)]
     if findings.confusion is not None:
         wrong = findings.mix_ups()
-        parts.append("<h3>What is taken for what</h3>")
+        parts.append("<h3>Where it goes wrong</h3>")
         if wrong:
             items = "".join(
                 f"<li>{safe(kind.true_class)} taken for {safe(kind.predicted_class)}: "
@@ -182,7 +234,7 @@ def _class_table(findings: Findings) -> str:
         rows = sorted(rows, key=lambda row: -row.n_held_out)[:_MAX_CLASS_ROWS]
         caption += f" (the {_MAX_CLASS_ROWS} most frequent classes)"
     judged = "Test nodes" if findings.judged_by == "test" else "Validation nodes"
-    columns = ["Class", "Precision", "Recall", "F1", judged, "Training nodes", "Nodes so labelled"]
+    columns = ["Class", "Precision", "Recall", "F1", judged, "Training nodes", "Nodes given it"]
     table = [
         [
             _breakable(row.name),

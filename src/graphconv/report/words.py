@@ -15,7 +15,7 @@ from graphconv.report.findings import Findings, links
 # Training nodes of the largest class for one of the smallest, above which it is worth a word.
 _IMBALANCE = 5
 _FEW_TRAINING_NODES = 5
-_FEW_HELD_OUT = 100
+FEW_HELD_OUT = 100
 _HARDLY_ALIKE = 0.2
 
 
@@ -92,7 +92,7 @@ def _how_good(findings: Findings) -> list[str]:
 def _how_sure(findings: Findings) -> list[str]:
     said = []
     bins = findings.reliability
-    if bins is not None and len(findings.held_out) < _FEW_HELD_OUT:
+    if bins is not None and len(findings.held_out) < FEW_HELD_OUT:
         said.append(
             f"Whether its confidence can be believed, {len(findings.held_out)} nodes are too few "
             "to tell."
@@ -134,7 +134,7 @@ def data_card(findings: Findings) -> list[tuple[str, str]]:
         ("Edges", f"{graph.n_edges:,} ({', '.join(kinds)})"),
         (
             "Links of a node",
-            f"{degree.mean():.1f} on average, {np.median(degree):.0f} in the middle, "
+            f"{degree.mean():.1f} on average, {np.median(degree):.0f} for the typical node, "
             f"{degree.max(initial=0):,} at most",
         ),
         ("Isolated nodes", f"{graph.n_isolated:,}"),
@@ -227,7 +227,7 @@ def _about_judging(findings: Findings) -> str:
             f"The model may be no better than always guessing {common[0]}, which would be right "
             f"in {percent(common[1])} of cases."
         )
-    if n_judged < _FEW_HELD_OUT:
+    if n_judged < FEW_HELD_OUT:
         return (
             f"Only {count(n_judged, 'test node')}: the accuracy could as well be "
             f"{percent(accuracy.low, 0)} or {percent(accuracy.high, 0)}."
@@ -243,7 +243,7 @@ def _about_calibration(findings: Findings) -> str:
             "order of certainty, not as a probability."
         )
     # A perfect model would show 3 % on 1,000 nodes by chance alone, and more on fewer.
-    if bins is not None and bins.error > 0.1 and len(findings.held_out) >= _FEW_HELD_OUT:
+    if bins is not None and bins.error > 0.1 and len(findings.held_out) >= FEW_HELD_OUT:
         return (
             f"Confidence and truth differ by {percent(bins.error)} on average: take confidence as "
             "an order of certainty, not as a probability."
