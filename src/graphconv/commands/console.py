@@ -16,15 +16,24 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from graphconv.commands.option_names import as_options
+from graphconv.commands.terminal import (
+    for_terminal,
+    table_lines,
+    width_of,
+    wrapped,
+)
 from graphconv.io.files import json_text
 from graphconv.io.progress import Progress, silent
-from graphconv.io.wording import duration, one_line, printable
+from graphconv.io.wording import duration, n_cells, one_line, printable
 
 if TYPE_CHECKING:
     from graphconv.training.loop import Progress as Epoch
 
 # Seconds between two plain lines of progress.
 LINE_EVERY = 5.0
+# Cells of a progress bar, and those that its figures may take.
+_BAR = 20
+_FIGURES, _TIME_LEFT = 48, 16
 _NUMBER = re.compile(r"[+-]?[\d.,]+( %)?( ± [\d.]+)?|-|")
 
 
@@ -52,12 +61,13 @@ class Screen:
 
     def note(self, text: str) -> None:
         if not self.quiet:
-            print(printable(as_options(text)), file=sys.stderr, flush=True)
+            shown = for_terminal(printable(as_options(text)), sys.stderr)
+            print(shown, file=sys.stderr, flush=True)
 
     def say(self, text: str) -> None:
         """A result in words, on stdout."""
         if not self.as_json:
-            print(printable(text), flush=True)
+            print(for_terminal(printable(text), sys.stdout), flush=True)
 
     def remark(self, text: str) -> None:
         """A note that explains what was done with the data; nothing if the text is empty."""
@@ -74,19 +84,10 @@ class Screen:
         if self.as_json:
             return
         columns, rows = list(map(printable, columns)), [list(map(printable, row)) for row in rows]
-        widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
         to_right = [all(map(_NUMBER.fullmatch, column)) for column in zip(*rows, strict=True)]
-
-        def line(cells: list[str]) -> str:
-            padded = [
-                cell.rjust(width) if right else cell.ljust(width)
-                for cell, width, right in zip(cells, widths, to_right, strict=True)
-            ]
-            return ("  " + "   ".join(padded)).rstrip()
-
-        rule = "  " + "-" * (sum(widths) + 3 * (len(widths) - 1))
-        head = [line(columns), rule] if any(columns) else [rule]
-        print("\n".join([printable(title), *head, *map(line, rows)]), flush=True)
+        to_right = to_right or [False] * len(columns)
+        lines = table_lines(columns, rows, to_right, width_of(sys.stdout))
+        print("\n".join([for_terminal(printable(title), sys.stdout), *lines]), flush=True)
 
     @contextmanager
     def training(self, title: str, first: str = "") -> Iterator[Callable[[Epoch], None] | None]:
@@ -128,11 +129,12 @@ def _bar(title: str, first: str) -> Iterator[Callable[[Epoch], None]]:
     # No remaining time: training stops early, and when is what nobody knows.
     columns = (
         TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=20),
+        BarColumn(bar_width=_BAR),
         TextColumn("{task.fields[figures]}", markup=False),
     )
+    title = _shortened(printable(title), (width_of(sys.stderr) or 80) - _BAR - _FIGURES)
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(printable(title), total=None, figures=first)
+        task = bars.add_task(title, total=None, figures=first)
         last = 0.0
 
         def show(progress: Epoch) -> None:
@@ -158,7 +160,7 @@ def _bars() -> Iterator[Show]:
 
     columns = (
         TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=20),
+        BarColumn(bar_width=_BAR),
         TaskProgressColumn(show_speed=False),
         TimeRemainingColumn(),
     )
@@ -169,13 +171,20 @@ def _bars() -> Iterator[Show]:
     def show(what: str, done: int, total: int | None) -> None:
         if what not in tasks:
             bars.start()
-            tasks[what] = bars.add_task(what, total=total)
+            title = _shortened(what, (width_of(sys.stderr) or 80) - _BAR - _TIME_LEFT)
+            tasks[what] = bars.add_task(title, total=total)
         bars.update(tasks[what], completed=done)
 
     try:
         yield show
     finally:
         bars.stop()
+
+
+def _shortened(text: str, width: int) -> str:
+    """A text that leaves a bar its place: what does not fit is cut off."""
+    width = max(width, 8)
+    return text if n_cells(text) <= width else f"{wrapped(text, width - 1)[0]}…"
 
 
 def _lines() -> Show:

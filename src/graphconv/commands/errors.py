@@ -10,6 +10,7 @@ import typer.exceptions
 
 from graphconv.commands.console import TrainingStoppedError
 from graphconv.commands.option_names import as_options
+from graphconv.commands.terminal import for_terminal
 from graphconv.io.wording import one_line, printable
 
 
@@ -57,5 +58,5 @@ def _os_error(error: OSError) -> str:
 
 
 def _fail(text: str) -> int:
-    print(f"graphconv: {printable(one_line(text))}", file=sys.stderr)
+    print(for_terminal(f"graphconv: {printable(one_line(text))}", sys.stderr), file=sys.stderr)
     return 2

@@ -114,6 +114,22 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
+def n_cells(text: str) -> int:
+    """How many cells of a terminal a text takes.
+
+    Examples
+    --------
+    >>> from graphconv.io.wording import n_cells
+    >>> n_cells("tea"), n_cells("茶")
+    (3, 2)
+    """
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
 def one_line(text: object) -> str:
     return " ".join(str(text).split())
 

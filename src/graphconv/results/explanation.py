@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from graphconv.graph.notebook import html_block, html_paragraph, html_table
-from graphconv.io.wording import signed
+from graphconv.io.wording import n_cells, signed
 
 # A change of probability that hardly shows in a figure with three digits.
 NOTHING = 1e-3
@@ -180,10 +180,10 @@ class Explanation:
         lines = [self.sentence]
         for title, columns, rows in self.top(10).tables():
             table = [columns, *rows]
-            widths = [max(len(row[column]) for row in table) for column in range(len(columns))]
+            widths = [max(n_cells(row[column]) for row in table) for column in range(len(columns))]
             lines += ["", title]
             lines += [
-                "  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in [columns, *rows]
+                "  " + "  ".join(map(_padded, row, widths)).rstrip() for row in [columns, *rows]
             ]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
@@ -206,6 +206,10 @@ class Explanation:
             )
         )
         return f"Explanation({self.node!r}: {self.label!r}, {self.probability:.3f}; {counts})"
+
+
+def _padded(cell: str, width: int) -> str:
+    return cell + " " * (width - n_cells(cell))
 
 
 def _shows(part: Contribution, sign: int) -> bool:
