@@ -7,7 +7,7 @@ NATIVE := $(wildcard CMakeLists.txt native/*)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test lint accuracy reproduce results settings bench performance scale docs guide screenshots \
-	sanitize mutants clean
+	sanitize fuzz faults mutants clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/graphconv demo
@@ -74,6 +74,17 @@ sanitize: $(VENV)/.sanitize
 MUTANTS ?= 100
 mutants: $(VENV)/.develop
 	$(BIN)/python scripts/mutants.py --sample $(MUTANTS)
+
+# Changed files to every reader, for ten minutes: `make fuzz SECONDS=36000` for longer. Every finding
+# names the input, which follows from the seed.
+SECONDS ?= 600
+SEED ?= 0
+fuzz: $(VENV)/.develop
+	$(BIN)/python -m scripts.fuzz --seconds $(SECONDS) --seed $(SEED)
+
+# Commands killed, and disks full or read-only, at every change of the disk; takes an hour.
+faults: $(VENV)/.develop
+	$(BIN)/python -m scripts.faults
 
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)

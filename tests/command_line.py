@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -83,6 +84,8 @@ def start(*arguments, cwd, environment=None, **options):
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         **(environment or {}),
     }
+    if os.name == "posix":
+        options.setdefault("preexec_fn", hear_interrupts)
     return subprocess.Popen(
         [sys.executable, "-m", "graphconv", *map(str, arguments)],
         cwd=cwd,
@@ -92,6 +95,11 @@ def start(*arguments, cwd, environment=None, **options):
         text=True,
         **options,
     )
+
+
+def hear_interrupts():
+    """Undo what a shell does to commands it starts with `&`: they would not hear Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def finish(process, seconds=120):

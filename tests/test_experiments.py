@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.command_line import hear_interrupts
 from tests.scripts import load_script
 
 from graphconv import load_dataset
@@ -128,16 +129,24 @@ def reproduce_process(folder: Path, *more: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "graphconv", "reproduce", "table3", "--dataset", "cora"]
     command += ["--runs", "3", "--max-epochs", "25", "--output", str(folder), *more]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    hears = hear_interrupts if os.name == "posix" else None
     return subprocess.Popen(
-        command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+        command,
+        env=environment,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        preexec_fn=hears,
     )
 
 
-def wait_for_lines(path: Path, n_lines: int) -> None:
-    for _ in range(600):
+def wait_for_lines(path: Path, n_lines: int, process: subprocess.Popen[bytes]) -> None:
+    """Wait for lines for as long as the process that writes them is there, within reason."""
+    deadline = time.monotonic() + 600
+    while time.monotonic() < deadline and process.poll() is None:
         if path.exists() and path.read_bytes().count(b"\n") >= n_lines:
             return
         time.sleep(0.05)
+    process.kill()  # it must not outlive its test
     pytest.fail(f"no {n_lines} lines in {path}")
 
 
@@ -145,12 +154,12 @@ def wait_for_lines(path: Path, n_lines: int) -> None:
 def test_killed_and_interrupted_runs_go_on_where_they_were(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     first = reproduce_process(tmp_path, "--workers", "2")
-    wait_for_lines(path, 3)
+    wait_for_lines(path, 3, first)
     first.kill()
     first.communicate()
     survived = path.read_bytes()
     second = reproduce_process(tmp_path, "--workers", "1")
-    wait_for_lines(path, survived.count(b"\n") + 3)
+    wait_for_lines(path, survived.count(b"\n") + 3, second)
     second.send_signal(signal.SIGINT)
     _, errors = second.communicate(timeout=60)
     assert second.returncode == 130

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from graphconv.graph.names import SCALINGS, Scaling
-from graphconv.io.wording import did_you_mean, naming
+from graphconv.io.wording import did_you_mean, naming, one_line
 from graphconv.models.catalogue import MODELS
 from graphconv.models.kinds import (
     CLASS_WEIGHTS,
@@ -198,7 +198,8 @@ class Settings:
         unknown = sorted(set(values) - names)
         if unknown:
             hint = did_you_mean(unknown[0], names)
-            raise ValueError(f"settings must be known ones, got {', '.join(unknown)}{hint}")
+            listed = one_line(", ".join(unknown))
+            raise ValueError(f"settings must be known ones, got {listed}{hint}")
         return cls(**values)
 
 

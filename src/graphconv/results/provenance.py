@@ -17,6 +17,7 @@ from typing import Any
 
 from graphconv import __version__
 from graphconv.io.files import json_text, read_json, replacing_file
+from graphconv.io.wording import one_line
 
 PROVENANCE_FILE = "provenance.json"
 FORMAT = 1
@@ -125,9 +126,10 @@ def verify_provenance(folder: Path) -> Verified:
             raise ValueError("its fingerprint is not that of its files")
         data = {str(each["name"]): _state(each) for each in content["data"]}
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} must be complete, but lacks {error}") from None
+        raise ValueError(f"{path} must be complete, but lacks {one_line(error)}") from None
     except ValueError as error:
-        raise ValueError(f"{folder} must be as it was written, but: {error}") from None
+        reason = one_line(error)
+        raise ValueError(f"{folder} must be as it was written, but: {reason}") from None
     return Verified(content["fingerprint"], len(files), data)
 
 

@@ -381,7 +381,8 @@ def verify_graph(folder: str | Path, progress: Progress = silent) -> int:
     n_bytes = verify_files(folder, progress)
     graph = _open(folder, again=True)
     manifest = read_manifest(folder)
-    sizes = {name: manifest[name] for name in (*_KNOWN_SIZES, "n_labelled")}
+    with complete(folder):
+        sizes = {name: manifest[name] for name in (*_KNOWN_SIZES, "n_labelled")}
     for name in _KNOWN_SIZES:  # to be worked out from the arrays
         del graph.__dict__[name]
     found = {**{name: getattr(graph, name) for name in _KNOWN_SIZES}}
