@@ -399,7 +399,7 @@ def test_training_file_is_written_only_when_it_is_time(tmp_path):
 )
 def test_another_training_is_refused(tmp_path, key, value, words):
     TrainingFile(tmp_path / "s", IDENTITY, seconds=0)(lambda: {"weight": torch.ones(1)})
-    with pytest.raises(ValueError, match=f"must be from the same training.*its {words} differs"):
+    with pytest.raises(ValueError, match=f"must be from the same training.*its {words} differs?"):
         TrainingFile(tmp_path / "s", IDENTITY | {key: value}).read()
 
 

@@ -111,8 +111,8 @@ def test_interrupt(run):
     before = UNFINISHED.read_bytes()
     for options, reason in (
         (("--seed", 1), "its seed differs: 0 there, 1 here"),
-        (("--hidden", 8), "its settings differs in hidden"),
-        (("--runs", 2), "its runs differs: 1 there, 2 here"),
+        (("--hidden", 8), "its settings differ in hidden"),
+        (("--runs", 2), "its runs differ: 1 there, 2 here"),
         (("--preset", "paper"), "its preset differs: robust there, paper here"),
         (("--directed",), "its data differs"),
         (("--split", "kfold:3,0"), "its data differs"),

@@ -306,12 +306,16 @@ class Graph:
         return self
 
     def __repr__(self) -> str:
-        features = "no features" if self.features is None else f"{self.n_features} features"
-        kind = "directed " if self.directed else ""
-        return (
-            f"Graph({self.name!r}: {self.n_nodes} nodes, {self.n_edges} {kind}edges, {features}, "
-            f"{self.n_classes} classes, {int(self.is_labelled.sum())} labelled)"
-        )
+        kind = "directed edge" if self.directed else "edge"
+        n_features = 0 if self.features is None else self.n_features
+        parts = [
+            _counted(self.n_nodes, "node"),
+            _counted(self.n_edges, kind),
+            "no features" if self.features is None else _counted(n_features, "feature"),
+            f"{self.n_classes} {'class' if self.n_classes == 1 else 'classes'}",
+            f"{int(self.is_labelled.sum())} labelled",
+        ]
+        return f"Graph({self.name!r}: {', '.join(parts)})"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: sizes, the labels of each class, the splits."""
@@ -347,6 +351,10 @@ class Graph:
             if self.n_classes > MOST_SHOWN:
                 parts.append(html_paragraph(f"and {self.n_classes - MOST_SHOWN:,} more classes"))
         return html_block(f"Graph {self.name}", *parts)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def adjacency_from_edges(

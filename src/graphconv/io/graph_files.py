@@ -98,7 +98,7 @@ def write_npz(graph: Graph, path: str | Path) -> None:
     >>> path = pathlib.Path(tempfile.mkdtemp(), "pair.npz")
     >>> write_npz(Graph([[0, 1], [1, 0]], node_ids=["ann", "bob"], name="pair"), path)
     >>> read_graph_file(path).graph
-    Graph('pair': 2 nodes, 1 edges, no features, 0 classes, 0 labelled)
+    Graph('pair': 2 nodes, 1 edge, no features, 0 classes, 0 labelled)
     """
     arrays: dict[str, npt.NDArray[Any]] = {
         "graphconv_format": np.array(_FORMAT),
@@ -133,7 +133,7 @@ def read_npz(path: str | Path) -> Graph:
     >>> path = pathlib.Path(tempfile.mkdtemp(), "pair.npz")
     >>> write_npz(Graph([[0, 1], [1, 0]], labels=[0, -1], class_names=["red"]), path)
     >>> read_npz(path)
-    Graph('graph': 2 nodes, 1 edges, no features, 1 classes, 1 labelled)
+    Graph('graph': 2 nodes, 1 edge, no features, 1 class, 1 labelled)
     """
     path = existing_file(path)
     with path.open("rb") as handle, _one_error(path, "a graph written by graphconv"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
@@ -26,6 +27,10 @@ def matching_files(pattern: str | Path) -> list[Path]:
     ['day-1.csv', 'day-2.csv']
     """
     name = str(pattern)
+    if name.startswith(("http:", "https:", "ftp:", "s3:")):
+        # A path would have lost one of its slashes.
+        place = re.sub(":/+", "://", name, count=1)
+        raise ValueError(f"{place} must be a file on this machine: download it first")
     if not glob.has_magic(name) or Path(name).is_file():
         return [existing_file(name)]
     found = sorted(glob.glob(name, recursive=True))

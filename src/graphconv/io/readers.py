@@ -162,7 +162,7 @@ def read_tables(
     >>> _ = (folder / "nodes.csv").write_text("id,label,age\nann,red,31\nbob,,47\ncy,blue,25\n")
     >>> loaded = read_tables(folder / "edges.csv", folder / "nodes.csv")
     >>> loaded.graph
-    Graph('edges': 3 nodes, 2 edges, 1 features, 2 classes, 2 labelled)
+    Graph('edges': 3 nodes, 2 edges, 1 feature, 2 classes, 2 labelled)
     >>> loaded.notes
     ('2 directed edges were made undirected (directed=True keeps directions)',)
     """

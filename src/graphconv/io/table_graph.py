@@ -94,7 +94,7 @@ def build_graph(
     >>> from graphconv.io.table_graph import TableOptions, build_graph
     >>> edges = table_of_frame(pd.DataFrame({"source": ["a"], "target": ["b"]}), "edges")
     >>> build_graph(edges, None, TableOptions()).graph
-    Graph('graph': 2 nodes, 1 edges, no features, 0 classes, 0 labelled)
+    Graph('graph': 2 nodes, 1 edge, no features, 0 classes, 0 labelled)
     """
     notes = [*edges.notes, *(nodes.notes if nodes else ())]
     options = settled_names(edges, nodes, options, notes)

@@ -322,9 +322,10 @@ class TrainingFile:
         identity = read_identity(self.path)
         for key, value in self.identity.items():
             if identity.get(key) != value:
+                verb = "differ" if key.endswith("s") else "differs"
                 raise ValueError(
-                    f"{self.path} must be from the same training to continue it, "
-                    f"but its {key.replace('_', ' ')} differs{_shown(identity.get(key), value)}"
+                    f"{self.path} must be from the same training to continue it, but its "
+                    f"{key.replace('_', ' ')} {verb}{_shown(identity.get(key), value)}"
                 )
         return safetensors.torch.load_file(self.path)
 
