@@ -6,7 +6,7 @@ NATIVE := $(wildcard CMakeLists.txt native/*)
 # Wheels come from the registry as they are; only graphconv itself may be compiled.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint accuracy reproduce results settings bench performance scale docs guide screenshots \
+.PHONY: demo test lint accuracy choose reproduce results settings bench performance scale docs guide screenshots \
 	sanitize wheels sbom audit fuzz faults mutants clean
 
 demo: $(VENV)/.runtime
@@ -24,6 +24,11 @@ lint: $(VENV)/.develop
 # The accuracies that README and docs/results.md state: 20 seeds on each public split.
 accuracy: $(VENV)/.runtime
 	$(BIN)/python scripts/measure_accuracy.py
+
+# How far the default and auto are from the best single method: generated graphs, and those of
+# GRAPHS, a folder of npz files. Can be interrupted; hours on all of them.
+choose: $(VENV)/.runtime
+	$(BIN)/python -m scripts.measure_choice $(GRAPHS)
 
 # The whole paper, rerun; it can be interrupted and goes on where it was.
 reproduce: $(VENV)/.reproduce

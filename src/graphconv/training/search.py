@@ -1,20 +1,25 @@
-"""preset "auto": a handful of settings tried on held-out labels, the best one kept.
+"""preset "auto": models that differ in kind are tried on held-out labels, the best one is kept.
 
-A Graph and base settings enter, chosen settings and a sentence that says why leave. The search
-goes one question after the other, each with two or three answers, and takes the answer that gives
-the right class the highest probability on labels that training did not see. Probabilities are
-calibrated first, so that bold and cautious models are judged alike; their mean then says what
-accuracy says, but more steadily.
+A Graph and base settings enter, chosen settings and a sentence that says why leave. First the kinds
+are compared: all of them on two splits of the labels, the better half of them on all. Then the
+winner's scaling, regularisation and depth are asked for, one after the other.
+
+What is compared is the probability that the right class gets on labels that training did not see,
+calibrated first, so that bold and cautious models are judged alike; its mean says what accuracy
+says, but more steadily. Where one class has many more labels than another, every class has the same
+say. Settings are left for others only if these are better than chance explains, so the answer is
+never below the base by this measure, and of equals the simpler one stays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from graphconv.graph import Graph
 from graphconv.graph.names import Scaling
@@ -22,22 +27,43 @@ from graphconv.graph.scaling import fit_scaler
 from graphconv.graph.splits import hold_out_validation, kfold_splits
 from graphconv.models.settings import Settings
 from graphconv.training.calibration import fit_calibration
-from graphconv.training.scores import accuracy
 
 Predict = Callable[[Graph, Settings, list[int]], npt.NDArray[Any]]
 
 # Enough validation nodes to compare settings by; fewer are pooled over several splits.
 ENOUGH_VALIDATION = 400
 N_SPLITS = 5
-# Past this many entries of features and adjacency only the propagation rule is tried.
+# Past this many entries of features and adjacency only kinds of one hidden layer are tried.
 LARGE = 5_000_000
 
+# How much better others must be, in standard errors of the difference.
+_NOTABLE = 0.5
+# Labels of the largest class for one of the smallest, from which on classes have the same say.
+_IMBALANCE = 3.0
+
+# From the simplest to the most involved, what each is called and what it changes in the base; a
+# new kind of model is a line here.
+KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("no graph (multi-layer perceptron)", {"model": "gcn", "propagation": "none"}),
+    ("graph convolution", {"model": "gcn", "propagation": "renormalised"}),
+    ("personalised PageRank of predictions (APPNP)", {"model": "appnp"}),
+    (
+        "first-order rule (own and neighbours' features apart)",
+        {"model": "gcn", "propagation": "first-order"},
+    ),
+    (
+        "deep first-order rule with layer normalisation",
+        {
+            "model": "gcn",
+            "propagation": "first-order",
+            "normalisation": "layer",
+            "residual": True,
+            "hidden": (64, 64, 64),
+            "dropout": 0.2,
+        },
+    ),
+)
 _QUESTIONS: dict[str, list[dict[str, Any]]] = {
-    "propagation": [
-        {"propagation": "renormalised"},
-        {"propagation": "none"},
-        {"propagation": "first-order"},
-    ],
     "scaling": [{"scaling": "l2"}, {"scaling": "standard"}],
     "regularisation": [
         {"dropout": 0.8, "weight_decay": 5e-3},
@@ -45,11 +71,6 @@ _QUESTIONS: dict[str, list[dict[str, Any]]] = {
         {"dropout": 0.2, "weight_decay": 5e-5},
     ],
     "depth": [{"hidden": (64,)}, {"hidden": (64, 64)}],
-}
-_IN_WORDS = {
-    "renormalised": "graph convolution",
-    "none": "no graph (multi-layer perceptron)",
-    "first-order": "first-order rule (own and neighbours' features apart)",
 }
 
 
@@ -79,31 +100,109 @@ def choose_settings(
     splits = _splits(graph, seed)
     if not splits:
         return base, "too few labels to compare settings: the robust ones were kept"
-    labels = np.concatenate([one.labels[one.validation_index] for one in splits])
-    tried: dict[Settings, tuple[float, float]] = {}
-
-    def judge(settings: Settings) -> float:
-        """The mean probability of what is right."""
-        if settings not in tried:
-            brief = replace(settings, max_epochs=min(settings.max_epochs, 100), patience=20)
-            seeds = [seed] if len(splits) > 1 else [seed, seed + 1]
-            raw = np.concatenate([predict(one, brief, seeds) for one in splits])
-            shares = fit_calibration(raw, labels).apply(raw, graph.is_multilabel)
-            tried[settings] = _mean_share(shares, labels), accuracy(labels, raw)
-        return tried[settings][0]
-
+    trials = _Trials(splits, seed, predict)
     scaler = fit_scaler(graph.features, base.scaling)
     start = best = replace(base, scaling=cast(Scaling, scaler.kind))
-    for answers in _questions(graph, fixed).values():
-        # The best so far comes first: of equals it stays.
-        best = max([best, *(replace(best, **answer) for answer in answers)], key=judge)
-    return best, _explain(start, best, tried, len(splits))
+    kinds = [replace(start, **changes) for changes in _kinds(graph, fixed)]
+    if len(kinds) > 2 and len(splits) > 2:
+        few = {one: trials.judge(one, 2).score for one in dict.fromkeys([start, *kinds])}
+        middle = sorted(few.values())[len(few) // 2]
+        kinds = [one for one in kinds if few[one] >= middle]
+    best = trials.best_of(best, kinds)
+    for name, answers in _questions(graph, fixed).items():
+        if name == "depth" and len(best.hidden) > 2:
+            continue  # it was chosen for its depth
+        best = trials.best_of(best, [replace(best, **answer) for answer in answers])
+    return best, trials.explain(start, best)
 
 
-def _mean_share(shares: npt.NDArray[Any], labels: npt.NDArray[np.int64]) -> float:
-    if labels.ndim == 2:
-        return float(np.where(labels > 0, shares, 1 - shares).mean())
-    return float(shares[np.arange(len(labels)), labels].mean())
+class _Verdict(NamedTuple):
+    """What some settings came to on some splits."""
+
+    shares: npt.NDArray[np.float64]  # of the right class, for each node
+    weight: npt.NDArray[np.float64]  # how much each node counts; they add up to 1
+
+    @property
+    def score(self) -> float:
+        return float(self.shares @ self.weight)
+
+    def is_notably_better(self, other: _Verdict) -> bool:
+        """Whether it is better by more than a part of the difference's standard error."""
+        difference = self.shares - other.shares
+        mean = float(difference @ self.weight)
+        error = float(np.sqrt((self.weight**2) @ (difference - mean) ** 2))
+        return mean > _NOTABLE * error
+
+
+class _Trials:
+    """Settings that were tried, each on as many splits as were asked for."""
+
+    def __init__(self, splits: list[Graph], seed: int, predict: Predict) -> None:
+        self.splits, self.predict = splits, predict
+        self.seeds = [seed] if len(splits) > 1 else [seed, seed + 1]
+        self.raw: dict[Settings, list[npt.NDArray[Any]]] = {}
+        counts = _class_counts(splits[0])
+        self.are_classes_alike = bool(
+            len(counts) and counts.max() >= _IMBALANCE * max(counts[counts > 0].min(), 1)
+        )
+
+    def judge(self, settings: Settings, n_splits: int | None = None) -> _Verdict:
+        used = self.splits[:n_splits]
+        brief = replace(settings, max_epochs=min(settings.max_epochs, 100), patience=20)
+        done = self.raw.setdefault(settings, [])
+        done += [self.predict(one, brief, self.seeds) for one in used[len(done) :]]
+        raw = np.concatenate(done[: len(used)])
+        labels = np.concatenate([one.labels[one.validation_index] for one in used])
+        shares = fit_calibration(raw, labels).apply(raw, labels.ndim == 2).astype(np.float64)
+        if labels.ndim == 2:
+            right = np.where(labels > 0, shares, 1 - shares).mean(axis=1)
+        else:
+            right = shares[np.arange(len(labels)), labels]
+        weight = np.ones(len(right))
+        if self.are_classes_alike:
+            weight = 1 / np.bincount(labels)[labels]
+        return _Verdict(right, weight / weight.sum())
+
+    def best_of(self, best: Settings, others: list[Settings]) -> Settings:
+        """The one that is notably better than the best so far, and the most so; else that."""
+        found = {one: self.judge(one) for one in dict.fromkeys([best, *others])}
+        better = [one for one in found if found[one].is_notably_better(found[best])]
+        return max(better, key=lambda one: found[one].score) if better else best
+
+    def explain(self, start: Settings, best: Settings) -> str:
+        words = [_kind_of(best)]
+        for name in ("scaling", "dropout", "weight_decay", "hidden"):
+            value = getattr(best, name)
+            shown = "x".join(map(str, value)) if isinstance(value, tuple) else value
+            words.append(f"{name.replace('_', ' ')} {shown}")
+        n_splits = len(self.splits)
+        where = "in validation" if n_splits == 1 else f"in validation ({n_splits} splits)"
+        alike = ", all classes having the same say" if self.are_classes_alike else ""
+        after, before = (100 * self.judge(one).score for one in (best, start))
+        reason = (
+            f"no other of {len(self.raw)} tried is notably better"
+            if best == start
+            else f"the robust settings {before:.1f} %; {len(self.raw)} were tried"
+        )
+        return f"{', '.join(words)}: the right class gets {after:.1f} % {where}{alike}, {reason}"
+
+
+def _class_counts(graph: Graph) -> npt.NDArray[np.int64]:
+    """Labels of each class; none where nodes have several labels."""
+    if graph.is_multilabel:
+        return np.empty(0, dtype=np.int64)
+    labelled = np.concatenate([graph.train_index, graph.validation_index])
+    return np.bincount(graph.labels[labelled], minlength=graph.n_classes)
+
+
+def _kind_of(settings: Settings) -> str:
+    """What settings are called: the most involved kind whose marks they bear."""
+    marks = ("model", "propagation", "normalisation")
+    for name, changes in KINDS[::-1]:
+        known = {key: value for key, value in changes.items() if key in marks}
+        if all(getattr(settings, key) == value for key, value in known.items()):
+            return name
+    return f"{settings.model}, {settings.propagation} rule"
 
 
 def _splits(graph: Graph, seed: int) -> list[Graph]:
@@ -134,41 +233,34 @@ def _splits(graph: Graph, seed: int) -> list[Graph]:
     return [one for one in splits if len(np.unique(one.labels[one.train_index])) > 1]
 
 
-def _questions(graph: Graph, fixed: set[str]) -> dict[str, list[dict[str, Any]]]:
-    size = graph.adjacency.nnz
-    if graph.features is not None:
-        size += int(getattr(graph.features, "nnz", graph.features.size))
-    chosen = {}
-    for name, answers in _QUESTIONS.items():
-        if any(set(answer) & fixed for answer in answers):
-            continue
-        if name == "propagation" and "self_loop_weight" in fixed:
-            continue  # which only the renormalised rule has
-        if name == "scaling" and graph.features is None:
-            continue
-        if name != "propagation" and size > LARGE:
-            continue
-        if name == "propagation" and graph.features is None:
-            # A node's own identity says nothing of another node.
-            answers = [answer for answer in answers if answer["propagation"] != "none"]
-        chosen[name] = answers
+def _kinds(graph: Graph, fixed: set[str]) -> list[dict[str, Any]]:
+    """What the kinds change that may be tried; none where the user chose a kind."""
+    if {"model", "propagation", "self_loop_weight"} & fixed:  # the last only one rule has
+        return []
+    chosen = [changes for _, changes in KINDS if not set(changes) & fixed]
+    if graph.features is None:
+        # A node's own identity says nothing of another node.
+        chosen = [changes for changes in chosen if changes.get("propagation") != "none"]
+    if _size(graph) > LARGE:
+        chosen = [changes for changes in chosen if "hidden" not in changes]
     return chosen
 
 
-def _explain(
-    start: Settings, best: Settings, tried: dict[Settings, tuple[float, float]], n_splits: int
-) -> str:
-    names = ("scaling", "dropout", "weight_decay", "hidden")
-    words = [_IN_WORDS.get(best.propagation, best.propagation)]
-    for name in names:
-        value = getattr(best, name)
-        shown = "x".join(map(str, value)) if isinstance(value, tuple) else value
-        words.append(f"{name.replace('_', ' ')} {shown}")
-    where = "validation" if n_splits == 1 else f"validation ({n_splits} splits)"
-    after, before = 100 * tried[best][1], 100 * tried[start][1]
-    reason = (
-        f"the robust settings did best of {len(tried)}"
-        if best == start
-        else f"the best of {len(tried)} tried, robust settings reach {before:.1f} %"
-    )
-    return f"{', '.join(words)}: {after:.1f} % accuracy in {where}, {reason}"
+def _questions(graph: Graph, fixed: set[str]) -> dict[str, list[dict[str, Any]]]:
+    if _size(graph) > LARGE:
+        return {}
+    return {
+        name: answers
+        for name, answers in _QUESTIONS.items()
+        if not any(set(answer) & fixed for answer in answers)
+        and not (name == "scaling" and graph.features is None)
+    }
+
+
+def _size(graph: Graph) -> int:
+    """Entries of features and adjacency; the same whether features came sparse or dense."""
+    features: Any = graph.features
+    n_values = 0
+    if features is not None:
+        n_values = int(features.nnz if sp.issparse(features) else np.count_nonzero(features))
+    return int(graph.adjacency.nnz) + n_values
