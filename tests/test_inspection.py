@@ -120,3 +120,14 @@ def test_a_frame_that_is_fine_needs_nothing():
     assert found.problems == ()
     assert found.options == {}
     assert repr(found).endswith("options: none needed")
+
+
+def test_two_columns_of_edges_are_its_ends_and_ids_are_found_by_them(export):
+    pd.read_csv("kanten.csv", sep=";")[["Von", "Nach"]].to_csv("paare.csv", index=False)
+    found = graphconv.inspect("paare.csv", "kunden.csv")
+    assert {name: found.options[name] for name in ("source", "target", "id")} == {
+        "source": "Von",
+        "target": "Nach",
+        "id": "Kundennr",
+    }
+    assert read_tables("paare.csv").graph.n_nodes == 40

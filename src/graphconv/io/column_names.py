@@ -85,29 +85,29 @@ def _by_values(
     """Columns that hold the same ids, where names do not tell; two columns alone are the ends."""
     ends = _unsettled(edges, settled, ("source", "target"))
     columns = [str(column) for column in edges.frame.columns]
+    found: dict[str, str] = {}
     if len(ends) == 2 and len(columns) == 2 and not any(_is_usual(name) for name in columns):
-        return dict(zip(ends, columns, strict=True))
-    wants_id = nodes is not None and bool(_unsettled(nodes, settled, ("id",)))
-    if nodes is None or not (wants_id or len(ends) == 2):
-        return {}
+        found = dict(zip(ends, columns, strict=True))
+    if nodes is None:
+        return found
+    wants_id = bool(_unsettled(nodes, settled, ("id",)))
     sides = columns if len(ends) == 2 else [settled["source"], settled["target"]]
-    named = {settled["id"]} if not wants_id else set(map(str, nodes.frame.columns)) - {*declared}
-    if not set(sides) <= set(columns) or not named <= set(map(str, nodes.frame.columns)):
-        return {}
+    named = [str(name) for name in nodes.frame.columns if name not in declared]
+    candidates = named if wants_id else [settled["id"]]
+    is_settled = not wants_id and not ends
+    if is_settled or not set(sides) <= set(columns) or not set(candidates) <= set(named):
+        return found
     values = {side: set(as_text(edges.frame[side]).tolist()) - {""} for side in sides}
-    for name in nodes.frame.columns:
-        if str(name) not in named:
-            continue
+    for name in candidates:
         ids = as_text(nodes.frame[name]).tolist()
         if len(set(ids)) < len(ids):
             continue
         # Most of an end's ids must be known; then it can hardly be anything else.
-        alike = [
-            side for side in sides if len(values[side].intersection(ids)) > 0.5 * len(values[side])
-        ]
+        alike = [s for s in sides if len(values[s].intersection(ids)) > 0.5 * len(values[s])]
         if len(alike) == 2:
-            return dict(zip(ends, alike, strict=False)) | ({"id": str(name)} if wants_id else {})
-    return {}
+            matched = dict(zip(("source", "target"), alike, strict=True)) if len(ends) == 2 else {}
+            return matched | ({"id": name} if wants_id else {})
+    return found
 
 
 def _is_usual(name: str) -> bool:
