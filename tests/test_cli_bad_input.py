@@ -52,7 +52,7 @@ def refuse(run, line, reason):
 
 REQUESTS = {
     "train": "name a data set or a graph file, or give --edges and --nodes",
-    "train corra": "got 'corra'; did you mean 'cora'?",
+    "train corra": "got 'corra' (did you mean 'cora'?)",
     "train --nodes nodes.csv": "--nodes alone is no graph",
     "train karate --edges edges.csv": "give a data set or --edges, not both",
     "train karate --nodes nodes.csv": "data set 'karate' has its own nodes",

@@ -141,7 +141,7 @@ def test_several_labels_a_node_leave_the_gcn():
     several = Graph(graph.adjacency, graph.features, indicator)
     found = compare(several, ["gcn", "sgc"], n_splits=1)
     assert [one.method for one in found.results] == ["gcn"]
-    assert "one label a node" in found.failed["sgc"]
+    assert "one label per node" in found.failed["sgc"]
     assert found.caution == "one split tells nothing about chance: take more with n_splits"
 
 

@@ -16,8 +16,8 @@ from tests.command_line import ROOT, one_line
 
 from graphconv.io.datasets import download as download_module
 from graphconv.io.datasets import list_datasets, load_dataset
+from graphconv.io.datasets._packed import read_packed, write_packed
 from graphconv.io.datasets.nell import load_nell
-from graphconv.io.datasets.packed import read_packed, write_packed
 
 SOURCE = str(ROOT / "src")
 
@@ -225,7 +225,7 @@ def test_random_graph_needs_a_node():
 
 
 def test_unknown_name_suggests():
-    with pytest.raises(ValueError, match=r"got 'citeser'; did you mean 'citeseer'\?") as error:
+    with pytest.raises(ValueError, match=r"got 'citeser' \(did you mean 'citeseer'\?\)") as error:
         load_dataset("citeser")
     assert "karate, cora, citeseer, pubmed, nell, random:N" in one_line(error)
     with pytest.raises(ValueError, match=r"got 'zzz'$"):

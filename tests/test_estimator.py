@@ -178,10 +178,10 @@ def test_pickled_model_predicts_the_same(cora, propagation):
         ({"X": None, "y": [0, 1]}, "fit must get features X, an adjacency or both, got neither"),
         ({"X": np.eye(2), "y": [-1, -1]}, "at least one node must be labelled .* got none of 2"),
         ({"X": np.eye(2), "y": ["a", None]}, "at least two classes, got one class only: 'a'"),
-        ({"X": np.eye(3), "y": [0, 1]}, r"labels must have one entry a node \(3\), got shape"),
+        ({"X": np.eye(3), "y": [0, 1]}, r"labels must have one entry per node \(3\), got shape"),
         (
             {"X": np.eye(2), "y": [0, 1], "adjacency": np.ones((3, 3))},
-            r"features must have one row a node \(3\)",
+            r"features must have one row per node \(3\)",
         ),
         ({"X": np.eye(2), "y": [0, 1], "adjacency": np.ones((2, 3))}, "adjacency must be square"),
         (

@@ -105,12 +105,12 @@ def test_ids_of_any_kind():
         ({"adjacency": [[1j]]}, r"^adjacency weights must be real numbers"),
         (
             {"features": [[1], [2]]},
-            r"^features must have one row a node \(3\), got shape \(2, 1\)$",
+            r"^features must have one row per node \(3\), got shape \(2, 1\)$",
         ),
         ({"features": [[1], [2], [np.inf]]}, r"^features must be finite .* got inf at node 2, col"),
         ({"features": sp.csr_array([[1], [0], [np.nan]])}, r"got nan at node 2, column 0$"),
         ({"features": [["a"], ["b"], ["c"]]}, r"^features must be numbers, got dtype <U1$"),
-        ({"labels": [0, 1]}, r"^labels must have one entry a node \(3\), got shape \(2,\)$"),
+        ({"labels": [0, 1]}, r"^labels must have one entry per node \(3\), got shape \(2,\)$"),
         ({"labels": ["a", "b", "c"]}, r"^labels must be class numbers, -1 where unknown"),
         ({"labels": [0, -2, 1]}, r"^labels must be -1 \(unknown\) or a class number, got -2$"),
         ({"labels": [[2], [0], [1]]}, r"^indicator labels must be 0 or 1"),
@@ -120,7 +120,7 @@ def test_ids_of_any_kind():
             r"^class_names must name all 3 classes, got",
         ),
         ({"labels": [0, 1, 0], "class_names": "aa"}, r"^class_names must be distinct$"),
-        ({"node_ids": [1, 2]}, r"^node_ids must have one entry a node \(3\), got 2$"),
+        ({"node_ids": [1, 2]}, r"^node_ids must have one entry per node \(3\), got 2$"),
         (
             {"node_ids": ["a", "b", "a"]},
             r"^node_ids must be unique, but 'a' occurs more th",
@@ -164,7 +164,7 @@ def test_adjacency_from_edges_by_hand():
 def test_bad_edges():
     with pytest.raises(ValueError, match=r"^target must be a node position 0\.\.1, got 2$"):
         adjacency_from_edges([0], [2], n_nodes=2)
-    with pytest.raises(ValueError, match=r"one entry an edge, got lengths 1, 2 and 1$"):
+    with pytest.raises(ValueError, match=r"one entry per edge, got lengths 1, 2 and 1$"):
         adjacency_from_edges([0], [0, 1], n_nodes=2)
 
 

@@ -46,3 +46,14 @@ def test_folders_are_in_the_list():
 def test_a_folder_imports_only_from_folders_before_it():
     found = [line for path in sorted(PACKAGE.glob("*/**/*.py")) for line in disorder(path)]
     assert found == []
+
+
+def test_a_private_module_is_imported_in_its_own_folder_only():
+    private = {path.relative_to(PACKAGE) for path in PACKAGE.glob("*/**/_[a-z]*.py")}
+    assert private, "modules with a leading underscore"
+    for path in PACKAGE.glob("**/*.py"):
+        for name in imported_names(path):
+            for module in private:
+                parts = (*module.parent.parts, module.stem)
+                if tuple(name.split(".")[: len(parts)]) == parts:
+                    assert path.relative_to(PACKAGE).is_relative_to(module.parent), (path, name)

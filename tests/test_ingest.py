@@ -166,8 +166,8 @@ def test_numbers_as_labels_and_half_precision_features(tmp_path):
 
 def test_merging_does_not_depend_on_where_batches_end(monkeypatch, tmp_path):
     edges, nodes = frames(np.random.default_rng(4), n_nodes=6, n_edges=300)
-    monkeypatch.setattr("graphconv.storage.ingest_edges._BATCH_ROWS", 3)
-    monkeypatch.setattr("graphconv.storage.ingest_ids._BATCH_ROWS", 2)
+    monkeypatch.setattr("graphconv.storage._ingest_edges._BATCH_ROWS", 3)
+    monkeypatch.setattr("graphconv.storage._ingest_ids._BATCH_ROWS", 2)
     loaded, stored, _ = both(tmp_path, edges, nodes, ignore=("town",))
     assert_same(loaded, stored)
 

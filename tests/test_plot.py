@@ -143,12 +143,12 @@ def test_axes_that_are_given_are_used(clf, karate):
     ("call", "message"),
     [
         (lambda: plot.confusion([0, 1]), "true and predicted labels, got one"),
-        (lambda: plot.confusion([0, 1], [0]), "one entry a node \\(2\\), got 1"),
+        (lambda: plot.confusion([0, 1], [0]), "one entry per node \\(2\\), got 1"),
         (lambda: plot.calibration(np.ones((2, 1))), "probabilities and labels, got one"),
         (lambda: plot.history({}), "a fitted GCNClassifier or its history_"),
         (lambda: plot.history({}, "error"), "'loss' or 'accuracy', got 'error'"),
-        (lambda: plot.embedding(np.zeros((3, 2)), [0]), "one entry a node \\(3\\), got 1"),
-        (lambda: plot.embedding(np.zeros(3)), "a row a node"),
+        (lambda: plot.embedding(np.zeros((3, 2)), [0]), "one entry per node \\(3\\), got 1"),
+        (lambda: plot.embedding(np.zeros(3)), "a row per node"),
         (lambda: plot.graph(Graph(sp.csr_array((2001, 2001)))), "at most 2,000 nodes, got 2,001"),
     ],
 )

@@ -301,7 +301,7 @@ def test_same_model_same_page(nasty, tmp_path):
 
 
 def test_pages_of_odd_models(tmp_path):
-    """No hidden layer; several runs; several labels a node; no test nodes; no features."""
+    """No hidden layer; several runs; several labels per node; no test nodes; no features."""
     graph = split(generate("homophilous, bag of words", n_nodes=60), n_per_class=5, n_validation=20)
     several = np.column_stack([graph.labels == 0, graph.labels >= 2]).astype(np.int64)
     several[50:] = -1

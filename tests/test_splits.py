@@ -190,7 +190,7 @@ def test_split_by_values():
     assert sizes(split_by_values(graph, np.array(["train"] + [""] * 5))) == (1, 0, 0)
     for marks, message in (
         (["train", "trian", "", "", "", ""], "or empty, got 'trian' at node b"),
-        (["train"], r"one entry a node \(6\), got 1"),
+        (["train"], r"one entry per node \(6\), got 1"),
         (["test", "", "", "", "", ""], "at least one 'train' node, got none"),
         (["train", "", "", "", "", "test"], "node 'f' has no label"),
     ):

@@ -181,5 +181,5 @@ def test_other_json_is_refused(content):
 def test_json_with_a_weight_too_few_is_refused():
     content = fit(text=["title"]).to_json()
     content["text"][0]["idf"].pop()
-    with pytest.raises(ValueError, match="one finite weight a word, got 3 weights for 4 words"):
+    with pytest.raises(ValueError, match="one finite weight per word, got 3 weights for 4 words"):
         TableEncoding.from_json(content)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from graphconv import Graph
-from graphconv.io.datasets import packed
+from graphconv.io.datasets import _packed as packed
 from graphconv.io.graph_files import read_graph_file, read_npz, write_npz
 
 EDGES = [[0, 1, 1], [1, 0, 0], [1, 0, 0]]

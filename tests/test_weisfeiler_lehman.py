@@ -100,5 +100,5 @@ def test_untrained_gcn_separates_what_wl_separates(name, seed):
 def test_wrong_shapes_are_refused():
     with pytest.raises(ValueError, match="square"):
         wl_colours(np.zeros((2, 3)))
-    with pytest.raises(ValueError, match="one entry a node"):
+    with pytest.raises(ValueError, match="one entry per node"):
         wl_colours(np.zeros((2, 2)), [0])

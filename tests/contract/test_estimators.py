@@ -236,7 +236,7 @@ def test_several_labels_a_node(name):
     if name in SEVERAL_LABELS:
         assert make(name).fit(graph).predict().shape == (18, 3)
     else:
-        with pytest.raises(ValueError, match="needs one label a node"):
+        with pytest.raises(ValueError, match="needs one label per node"):
             make(name).fit(graph)
 
 

@@ -141,7 +141,7 @@ def embed(
     output: opt.OutputFile = Path("embedding.csv"),
     screen: ScreenOptions,
 ) -> None:
-    """Write the hidden activations of every node, a row each."""
+    """Write the hidden activations of every node, one row each."""
     from graphconv.commands.labelling import run_embedding
 
     run_embedding(folder, given.request(), output, screen)

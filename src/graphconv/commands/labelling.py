@@ -101,7 +101,7 @@ def _compare(predictions: Predictions, screen: Screen) -> dict[str, Any]:
 
 
 def run_embedding(folder: Path, data: DataRequest, output: Path, screen: Screen) -> None:
-    """Write the hidden activations of the nodes, a row each."""
+    """Write the hidden activations of the nodes, one row each."""
     _check_table(output)
     saved, graph, notes = load_with_data(folder, data, screen)
     values = saved.fitted.embedding(graph, scratch=output.resolve().parent)

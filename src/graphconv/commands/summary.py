@@ -41,7 +41,7 @@ def describe(graph: Graph) -> list[str]:
         *(["weighted"] if graph.is_weighted else []),
         *(["directed"] if graph.directed else []),
         *([count(graph.n_isolated, "isolated node")] if graph.n_isolated else []),
-        *(["several labels a node"] if graph.is_multilabel else []),
+        *(["several labels per node"] if graph.is_multilabel else []),
     ]
     parts = [
         count(graph.n_nodes, "node"),

@@ -67,7 +67,7 @@ def run_in_blocks(
     scaler : FeatureScaler
     embed : bool
     memory : int, optional
-        Bytes for arrays with a row a node; what is beyond goes to files. Default: half of the
+        Bytes for arrays with a row per node; what is beyond goes to files. Default: half of the
         memory that is available.
     scratch : Path, optional
         Folder for those files. Default: the system's for temporary files.
@@ -146,7 +146,7 @@ class Halo(Protocol):
 
 
 class Space:
-    """Arrays with a row a node: in memory as long as they fit, then in files without a name."""
+    """Arrays with a row per node: in memory as long as they fit, then in files without a name."""
 
     def __init__(self, n_bytes: int, scratch: Path | None) -> None:
         self.n_left = n_bytes

@@ -50,7 +50,7 @@ class LabelledBatch:
         """The same, given the targets' labels."""
         weight = np.ones(len(own))
         if class_weight is not None:
-            # Of several labels a node, the heaviest counts.
+            # Of several labels per node, the heaviest counts.
             weight = class_weight[own] if own.ndim == 1 else (own * class_weight).max(axis=1)
         # The kernels want indicators as floats and class numbers as int64.
         wanted = own.astype(batch.degree.dtype if own.ndim == 2 else np.int64, copy=False)
@@ -134,7 +134,7 @@ class Objective:
     def evaluate(self, labelled: LabelledBatch) -> tuple[FloatArray, float]:
         """Each replica's loss and accuracy without dropout, and how much the batch counts.
 
-        Nodes count by their weight. For several labels a node, accuracy is the share of (node,
+        Nodes count by their weight. For several labels per node, accuracy is the share of (node,
         class) pairs that are right. Both together are an array of shape (2, n_replicas).
         """
         value = self._plan(labelled, drops=False).forward(self.network.dropouts(None))

@@ -477,7 +477,7 @@ class NeighbourSum(Step):
 
 @dataclass(frozen=True)
 class LearnedSum(Step):
-    """The renormalised sum with a learned lambda, the softplus of the weight; one a replica.
+    """The renormalised sum with a learned lambda, the softplus of the weight; one per replica.
 
     With D the degrees that is (D + lambda I)^-1/2 (A + lambda I) (D + lambda I)^-1/2 x or, in a
     directed graph, (D + lambda I)^-1 (A + lambda I) x.

@@ -111,7 +111,7 @@ def compare(
         The same splits for every method.
     split : str
         "fraction" (60 % training, 20 % validation, 20 % test), "fraction:TRAIN,VALIDATION,TEST" or
-        "random" (20 a class, 500 validation, 1000 test).
+        "random" (20 per class, 500 validation, 1000 test).
     random_state : int
         Split k is drawn, and models on it started, with the seed random_state + k.
     log_path : Path, optional

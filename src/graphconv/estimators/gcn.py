@@ -254,7 +254,7 @@ class GCNClassifier(  # type: ignore[call-arg]
             None means featureless.
         y : array of shape (n_nodes,) or (n_nodes, n_classes), optional
             Labels of any type; -1, None, NaN and empty strings mark unlabelled nodes. A 0/1 matrix
-            gives several labels a node; its unlabelled rows are -1.
+            gives several labels per node; its unlabelled rows are -1.
         adjacency : array or sparse matrix of shape (n_nodes, n_nodes), optional
             Without one the graph joins every row of X to its nearest neighbours.
         watch : Watch, optional
@@ -325,7 +325,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         self.transduction_ = self._labels_of(self.label_distributions_)
 
     def predict(self, X: Any = None, *, adjacency: Any = None) -> npt.NDArray[Any]:
-        """Label of each node; for several labels a node, a 0/1 matrix.
+        """Label of each node; for several labels per node, a 0/1 matrix.
 
         Without arguments: of every node of the training graph. With a Graph, or features and an
         adjacency: of every node of that graph, which may be larger or another one. Where fit built

@@ -53,7 +53,7 @@ def encode_targets(y: Any) -> tuple[npt.NDArray[np.int64], tuple[Any, ...] | Non
     if array.ndim == 2:
         return _check_indicator(array), None
     if array.ndim != 1:
-        raise ValueError(f"y must be one label a node, or a 0/1 matrix, got shape {array.shape}")
+        raise ValueError(f"y must be one label per node, or a 0/1 matrix, got shape {array.shape}")
     if array.dtype.kind == "f" and np.isinf(array).any():
         raise ValueError("Input y contains infinity or a value too large for a label")
     codes, names = encode_labels(array)

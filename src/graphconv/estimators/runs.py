@@ -1,4 +1,4 @@
-"""Repeated runs: what is to be run enters, one line a run in a JSON-lines file leaves.
+"""Repeated runs: what is to be run enters, one line per run in a JSON-lines file leaves.
 
 A line is on disk before the next run is taken up, so an interruption costs only what was under way:
 the same command then goes on from there. A line carries a fingerprint of all that decides its

@@ -109,7 +109,9 @@ def check_features(features: Any, n_nodes: int) -> Any:
         matrix = np.asarray(features)
         values = matrix
     if matrix.ndim != 2 or matrix.shape[0] != n_nodes:
-        raise ValueError(f"features must have one row a node ({n_nodes}), got shape {matrix.shape}")
+        raise ValueError(
+            f"features must have one row per node ({n_nodes}), got shape {matrix.shape}"
+        )
     if values.dtype.kind not in "biuf":
         raise ValueError(f"features must be numbers, got dtype {values.dtype}")
     with np.errstate(over="ignore"):
@@ -133,7 +135,9 @@ def check_features(features: Any, n_nodes: int) -> Any:
 def check_labels(labels: Any, n_nodes: int) -> npt.NDArray[np.int64]:
     array = np.asarray(labels)
     if array.ndim not in (1, 2) or len(array) != n_nodes:
-        raise ValueError(f"labels must have one entry a node ({n_nodes}), got shape {array.shape}")
+        raise ValueError(
+            f"labels must have one entry per node ({n_nodes}), got shape {array.shape}"
+        )
     if array.dtype.kind not in "iub":
         raise ValueError(
             f"labels must be class numbers, -1 where unknown, got dtype {array.dtype}: "
@@ -174,7 +178,7 @@ def check_node_ids(node_ids: Any, n_nodes: int) -> npt.NDArray[Any]:
         ids = np.empty(len(listed), dtype=object)
         ids[:] = listed
     if len(ids) != n_nodes:
-        raise ValueError(f"node_ids must have one entry a node ({n_nodes}), got {len(ids)}")
+        raise ValueError(f"node_ids must have one entry per node ({n_nodes}), got {len(ids)}")
     seen: set[Hashable] = set()
     for node_id in ids.tolist():
         if node_id in seen:

@@ -53,7 +53,7 @@ class Graph:
     features : sparse or dense array of shape (n_nodes, n_features), optional
         None means featureless: every node is described by its identity alone.
     labels : array of shape (n_nodes,) or (n_nodes, n_classes), optional
-        Class numbers, -1 where unknown; or, for several labels a node, a 0/1 indicator matrix
+        Class numbers, -1 where unknown; or, for several labels per node, a 0/1 indicator matrix
         whose unknown rows are all -1. `encode_labels` makes either from labels of any type.
     class_names : sequence, optional
         What each class is called. Default: the class numbers.
@@ -396,7 +396,7 @@ def adjacency_from_edges(
     values = np.ones(len(heads)) if weight is None else np.asarray(weight, dtype=np.float64)
     if not len(heads) == len(tails) == len(values):
         raise ValueError(
-            "source, target and weight must have one entry an edge, got lengths "
+            "source, target and weight must have one entry per edge, got lengths "
             f"{len(heads)}, {len(tails)} and {len(values)}"
         )
     for side, ends in (("source", heads), ("target", tails)):

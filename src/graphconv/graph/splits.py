@@ -225,7 +225,7 @@ def split_by_values(graph: Graph, marks: Sequence[Any] | npt.NDArray[Any]) -> Gr
     array([1])
     """
     if len(marks) != graph.n_nodes:
-        raise ValueError(f"marks must have one entry a node ({graph.n_nodes}), got {len(marks)}")
+        raise ValueError(f"marks must have one entry per node ({graph.n_nodes}), got {len(marks)}")
     nodes: dict[str, list[int]] = {"train": [], "validation": [], "test": [], "": []}
     for position, mark in enumerate(marks):
         meant = _MARKS.get(str(mark).strip().lower())
@@ -360,7 +360,7 @@ def check_trainable(graph: Graph) -> None:
 
 
 def check_two_classes(graph: Graph) -> None:
-    """Refuse training nodes that are all of one class; of several labels a node one is enough."""
+    """Refuse training nodes that are all of one class; of several labels per node one is enough."""
     present = np.unique(graph.labels[graph.train_index])
     if len(present) == 1 and not graph.is_multilabel:
         name = graph.class_names[int(present[0])]

@@ -51,7 +51,7 @@ def wl_colours(
     n_nodes = matrix.shape[0]
     given = np.zeros(n_nodes) if colours is None else np.asarray(colours)
     if given.shape != (n_nodes,):
-        raise ValueError(f"colours must have one entry a node ({n_nodes}), got {given.shape}")
+        raise ValueError(f"colours must have one entry per node ({n_nodes}), got {given.shape}")
     current: IntArray = np.unique(given, return_inverse=True)[1].astype(np.int64)
     n_rounds = 0
     # Paper: a node's new colour is a hash of its neighbours' colours alone; here: its own colour

@@ -21,9 +21,9 @@ import scipy.sparse as sp
 
 from graphconv.graph import Graph, symmetrise
 from graphconv.graph.checks import check_sparse
+from graphconv.io.array_files import write_arrays
 from graphconv.io.compression import open_binary, plain_suffix
 from graphconv.io.delimited import open_text
-from graphconv.io.files import replacing_file
 from graphconv.io.matrix_market import read_matrix_market
 from graphconv.io.readers import build_networkx
 from graphconv.io.table_columns import unused
@@ -118,8 +118,7 @@ def write_npz(graph: Graph, path: str | Path) -> None:
         arrays["features"] = graph.features
     elif graph.features is not None:
         arrays |= _matrix_arrays("features", graph.features)
-    with replacing_file(Path(path)) as new, new.open("wb") as handle:
-        np.savez_compressed(handle, allow_pickle=False, **arrays)
+    write_arrays(Path(path), arrays)
 
 
 def read_npz(path: str | Path) -> Graph:

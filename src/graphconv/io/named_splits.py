@@ -27,7 +27,7 @@ def split_by_name(
     ----------
     graph : Graph
     split : str, optional
-        "public", the data's own; "random" (20 a class, 500 validation, 1000 test);
+        "public", the data's own; "random" (20 per class, 500 validation, 1000 test);
         "fraction:TRAIN,VALIDATION,TEST"; "kfold:K,I"; "time:COLUMN", the past trains; or
         "group:COLUMN", no group is in two parts. Default: the data's own or, where it has none,
         by fractions.

@@ -320,13 +320,13 @@ class TableEncoding:
             raise ValueError(f"not the encoding of a table: {error!r}") from None
         if encoding.fill and len(encoding.fill) != len(encoding.numeric):
             raise ValueError(
-                f"fill must be one number a numeric column ({len(encoding.numeric)}), "
+                f"fill must be one number per numeric column ({len(encoding.numeric)}), "
                 f"got {len(encoding.fill)}"
             )
         for column in encoding.text:
             if len(column.idf) != len(column.vocabulary) or not np.isfinite(column.idf).all():
                 raise ValueError(
-                    f"text column {column.name!r} must have one finite weight a word, got "
+                    f"text column {column.name!r} must have one finite weight per word, got "
                     f"{len(column.idf)} weights for {len(column.vocabulary)} words"
                 )
         return encoding

@@ -224,7 +224,7 @@ def _by_replica(dense: Array, weight: Array) -> Array:
 
 
 def walks(rows: Csr, totals: Array | None, starts: Array, n_steps: int, key: int) -> Array:
-    """Random walks from int64 `starts`, shape (n_walks, n_steps + 1): a hash a step.
+    """Random walks from int64 `starts`, shape (n_walks, n_steps + 1): one hash per step.
 
     Where entries weigh differently, `totals` (n_entries + 1,) is their running sum in float64, and
     steps are taken in proportion; `rows.values` is not looked at. A walk that comes to a node

@@ -1,4 +1,4 @@
-"""The paper's experiments, one file a table or figure; `command.reproduce` runs them.
+"""The paper's experiments, one file per table or figure; `commands.reproduce` runs them.
 
 The tables are made of repeated runs: a module says which (`series`) and what they come to
 (`section`), and `runs` does them on all cores. The figures are worked out in one go (`section`).

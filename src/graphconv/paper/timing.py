@@ -1,4 +1,4 @@
-"""Figure 2: seconds an epoch on random graphs, from a thousand edges to the largest that fits."""
+"""Figure 2: seconds per epoch on random graphs, from a thousand edges to the largest that fits."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ EDGES = (
 )  # fmt: skip
 QUICK_LOOK = 1_000_000
 N_EPOCHS = 100
-# The peak of measuring 4 million edges was 402 bytes an edge, of 1 million 432: the graph, and of
-# 32 numbers a node each the first layer's weights, its activations and the gradients of both.
+# The peak of measuring 4 million edges was 402 bytes per edge, of 1 million 432: the graph, and of
+# 32 numbers per node each the first layer's weights, its activations and the gradients of both.
 BYTES_PER_EDGE = 450
 BYTES_AT_LEAST = 500e6  # the process itself
 SPARE = 0.9  # of the free memory, the rest is left to others
@@ -196,7 +196,7 @@ def _table(curve: Curve) -> Table:
     ]
     if curve.out_of_memory is not None:
         rows.append((f"{curve.out_of_memory:,}", "*", "-", "-"))
-    columns = ("edges", "seconds an epoch", "epochs", "million edges a second")
+    columns = ("edges", "seconds per epoch", "epochs", "million edges per second")
     return Table(f"Random graphs, {curve.title}", columns, tuple(rows))
 
 

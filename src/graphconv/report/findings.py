@@ -135,7 +135,7 @@ class Findings:
 
     @property
     def accuracy(self) -> Interval | None:
-        """Of the held-out nodes; of several labels a node, of (node, class) pairs."""
+        """Of the held-out nodes; of several labels per node, of (node, class) pairs."""
         if self.is_cross_validated:
             assert self.out_of_fold is not None
             return accuracy_interval(self.out_of_fold.labels, self.out_of_fold.probabilities)

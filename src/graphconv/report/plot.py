@@ -85,7 +85,7 @@ def embedding(
     else:
         rows = np.asarray(source)
     if rows.ndim != 2:
-        raise ValueError(f"the embedding must have a row a node, got {rows.ndim} dimensions")
+        raise ValueError(f"the embedding must have a row per node, got {rows.ndim} dimensions")
     is_laid_out = rows.shape[1] == 2 and not _is_estimator(source)
     places = rows if is_laid_out else embedding_map(rows, random_state)
     ax = _axes(ax, (8, 5.6))
@@ -133,7 +133,7 @@ def confusion(
     if _is_estimator(source):
         fitted = _parts(source)
         if fitted.graph.is_multilabel:
-            raise ValueError("confusion needs one label a node, got several")
+            raise ValueError("confusion needs one label per node, got several")
         index, name = fitted.held_out()
         truth, found = fitted.graph.labels[index], fitted.labels[index]
         names = list(fitted.graph.class_names)
@@ -356,7 +356,7 @@ def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
 
 def _check_length(values: Any, n_nodes: int, what: str) -> None:
     if len(values) != n_nodes:
-        raise ValueError(f"{what} must have one entry a node ({n_nodes}), got {len(values)}")
+        raise ValueError(f"{what} must have one entry per node ({n_nodes}), got {len(values)}")
 
 
 def _scatter_classes(

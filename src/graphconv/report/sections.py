@@ -182,11 +182,11 @@ def _node_table(findings: Findings, nodes: Array, caption: str, with_given: bool
         if with_given:
             more = f"given: {names[graph.labels[node]]}"
         elif not graph.is_multilabel and graph.n_classes > 1:
-            # Of several labels a node the runner-up says nothing.
+            # Of several labels per node the runner-up says nothing.
             second = int(order[place, 1])
             share = percent(float(findings.probabilities[node, second]), 0)
             more = f"or {names[second]}, {share}"
-        # With several labels a node there may be none.
+        # With several labels per node there may be none.
         label = f"{_breakable(str(labels[node])) or 'none'}<small>{_breakable(more)}</small>"
         sure = safe(percent(float(confidence[node]), 0))
         rows.append([button, label, sure, f"{degree[node]:,}"])

@@ -140,7 +140,7 @@ def data_card(findings: Findings) -> list[tuple[str, str]]:
         ("Isolated nodes", f"{graph.n_isolated:,}"),
         ("Edges from a node to itself", f"{graph.n_self_loops:,}"),
         ("Features", features),
-        ("Classes", f"{graph.n_classes:,}" + " (several a node)" * graph.is_multilabel),
+        ("Classes", f"{graph.n_classes:,}" + " (several per node)" * graph.is_multilabel),
         (
             "Labelled nodes",
             f"{int(graph.is_labelled.sum()):,}, of which {len(graph.train_index):,} to train, "

@@ -1,4 +1,4 @@
-"""Predictions: one row a node, as a table, on screen or in a file."""
+"""Predictions: one row per node, as a table, on screen or in a file."""
 
 from __future__ import annotations
 

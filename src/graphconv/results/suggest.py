@@ -267,7 +267,7 @@ def _product(left: Any, right: Any) -> Array:
 
 
 def uncertainty(shares: Array, is_multilabel: bool) -> Array:
-    """Entropy of each row, 1 at most; of several labels a node, their mean."""
+    """Entropy of each row, 1 at most; of several labels per node, their mean."""
     parts = np.stack([shares, 1 - shares], axis=2) if is_multilabel else shares[:, None]
     surprise = -np.log(np.maximum(parts, np.finfo(np.float32).tiny))
     entropy: Array = (parts * surprise).sum(axis=2).mean(axis=1) / np.log(max(parts.shape[2], 2))

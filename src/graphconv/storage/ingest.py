@@ -26,11 +26,11 @@ from graphconv.io.progress import Progress, silent
 from graphconv.io.table_files import Table
 from graphconv.io.table_graph import TableOptions
 from graphconv.io.wording import count, naming
-from graphconv.storage.duckdb_tables import Database, TableFiles, find_tables, import_duckdb
-from graphconv.storage.ingest_edges import write_adjacency
-from graphconv.storage.ingest_features import write_features
-from graphconv.storage.ingest_ids import number_edges, read_edges, read_ids, write_ids
-from graphconv.storage.ingest_nodes import write_labels
+from graphconv.storage._duckdb_tables import Database, TableFiles, find_tables, import_duckdb
+from graphconv.storage._ingest_edges import write_adjacency
+from graphconv.storage._ingest_features import write_features
+from graphconv.storage._ingest_ids import number_edges, read_edges, read_ids, write_ids
+from graphconv.storage._ingest_nodes import write_labels
 from graphconv.storage.memory import available_memory
 from graphconv.storage.staging import source_state, staged_files
 from graphconv.storage.stored_graph import FORMAT, MANIFEST, verify_files
@@ -55,7 +55,7 @@ class IngestRequest:
         copied batch by batch; other files are read whole.
     output : Path
     options : TableOptions
-        As for `read_tables`. Text columns, several labels a node and triples are not for ingest.
+        As for `read_tables`. Text columns, several labels per node and triples are not for ingest.
     memory : int or None
         Bytes that the process should stay within; None: half of what is available.
     feature_type : {"float32", "float16"}

@@ -64,13 +64,13 @@ def decisions(
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Confidence of each decision and whether it is right.
 
-    Of one label a node there is one decision a node; of several, one for each (node, class) pair.
+    Of one label per node there is one decision per node; of several, one per (node, class) pair.
 
     Parameters
     ----------
     probabilities : array of shape (n_nodes, n_classes)
     labels : array of shape (n_nodes,) or (n_nodes, n_classes)
-        Class numbers, or 0 and 1 for several labels a node.
+        Class numbers, or 0 and 1 for several labels per node.
 
     Examples
     --------

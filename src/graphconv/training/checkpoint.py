@@ -31,6 +31,7 @@ from graphconv.engine.network import Network
 from graphconv.graph import Graph
 from graphconv.graph.names import SPLIT_NAMES
 from graphconv.graph.scaling import FeatureScaler
+from graphconv.io.array_files import write_arrays
 from graphconv.io.files import (
     check_replaceable,
     json_text,
@@ -117,10 +118,8 @@ def save_model(saved: SavedModel, folder: Path, also: Callable[[Path], None] | N
         if fitted.graph.folder is None:
             write_npz(fitted.graph, new / "graph.npz")
         else:
-            np.savez(
-                new / "splits.npz",
-                **{name: getattr(fitted.graph, f"{name}_index") for name in SPLIT_NAMES},
-            )
+            splits = {name: getattr(fitted.graph, f"{name}_index") for name in SPLIT_NAMES}
+            write_arrays(new / "splits.npz", splits)
         if also is not None:
             also(new)
 

@@ -294,7 +294,7 @@ def calibrated(fitted: FittedGCN, each: FloatMatrix | None = None) -> FittedGCN:
 
     `each` are the probabilities of all nodes, where they are known already.
 
-    One for the ensemble, not one a replica: its averaged probabilities are what is predicted, and
+    One for the ensemble, not one per replica: its averaged probabilities are what is predicted, and
     scaling them can't change a label.
     """
     graph = fitted.graph

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from graphconv.graph import Graph, IntArray
 from graphconv.graph.splits import kfold_splits
+from graphconv.io.array_files import write_arrays
 from graphconv.io.progress import Progress, silent
 from graphconv.training.fit import fit_gcn
 from graphconv.training.fitted import FittedGCN
@@ -54,7 +55,7 @@ class OutOfFold:
 
     def write(self, path: Path) -> None:
         """Write all of it to an npz file."""
-        np.savez_compressed(path, **{name: getattr(self, name) for name in _FIELDS})
+        write_arrays(path, {name: getattr(self, name) for name in _FIELDS})
 
     @classmethod
     def read(cls, path: Path, graph: Graph) -> OutOfFold:

@@ -17,7 +17,7 @@ def process_figures(
     n_epochs: int,
     seconds: float,
 ) -> list[dict[str, int]]:
-    """Memory and bytes of every process, a row each; all processes call this together.
+    """Memory and bytes of every process, one row each; all processes call this together.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ def mean_over_runs(each: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def accuracy(labels: npt.NDArray[np.int64], probabilities: npt.NDArray[Any]) -> float:
-    """Share of right labels; for several labels a node, of right (node, class) pairs.
+    """Share of right labels; for several labels per node, of right (node, class) pairs.
 
     NaN without nodes.
     """
@@ -74,7 +74,7 @@ def all_labels_right(labels: npt.NDArray[np.int64], probabilities: npt.NDArray[A
 
 
 def micro_f1(labels: npt.NDArray[np.int64], probabilities: npt.NDArray[Any]) -> float:
-    """F1 over all (node, class) pairs of several labels a node: 1 is perfect, 0 finds none."""
+    """F1 over all (node, class) pairs of several labels per node: 1 is perfect, 0 finds none."""
     given, found = labels > 0, probabilities > 0.5
     n_either = int(given.sum() + found.sum())
     return 2 * int((given & found).sum()) / n_either if n_either else 1.0

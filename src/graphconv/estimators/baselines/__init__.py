@@ -6,9 +6,10 @@ A method is imported when it is first asked for. What was chosen for each data s
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import Any
+
+from graphconv.io.wording import did_you_mean
 
 _HERE = "graphconv.estimators.baselines"
 BASELINES: dict[str, str] = {
@@ -46,8 +47,7 @@ def make_estimator(name: str, *, dataset: str | None = None, **params: Any) -> A
     0
     """
     if name not in BASELINES:
-        closest = difflib.get_close_matches(name, BASELINES, n=1, cutoff=0.5)
-        hint = f"; did you mean {closest[0]!r}?" if closest else ""
+        hint = did_you_mean(name, BASELINES)
         raise ValueError(f"method must be one of {', '.join(BASELINES)}, got {name!r}{hint}")
     module, _, class_name = BASELINES[name].partition(":")
     estimator_class = getattr(importlib.import_module(module), class_name)

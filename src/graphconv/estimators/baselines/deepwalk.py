@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from graphconv.estimators.baselines.logistic import fit_logistic
+from graphconv.estimators.baselines._logistic import fit_logistic
+from graphconv.estimators.baselines._walks import random_walks
 from graphconv.estimators.baselines.transductive import (
     FloatMatrix,
     TransductiveClassifier,
     links_of,
 )
-from graphconv.estimators.baselines.walks import random_walks
 from graphconv.graph import Graph, IntArray
 
 

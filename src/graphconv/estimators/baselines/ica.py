@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.special import softmax
 
-from graphconv.estimators.baselines.logistic import fit_logistic
+from graphconv.estimators.baselines._logistic import fit_logistic
 from graphconv.estimators.baselines.transductive import (
     FloatMatrix,
     TransductiveClassifier,

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from graphconv.estimators.baselines.conjugate_gradients import solve_columns
+from graphconv.estimators.baselines._conjugate_gradients import solve_columns
 from graphconv.estimators.baselines.transductive import (
     FloatMatrix,
     TransductiveClassifier,

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import softmax
 
-from graphconv.estimators.baselines.logistic import fit_logistic
+from graphconv.estimators.baselines._logistic import fit_logistic
 from graphconv.estimators.baselines.transductive import (
     FloatMatrix,
     TransductiveClassifier,
@@ -86,7 +86,7 @@ class SGCClassifier(TransductiveClassifier):
     def _label_graph(self, graph: Graph) -> FloatMatrix:
         check_same_width(self.graph_, graph)
         step = renormalised_adjacency(graph)
-        # Project, then propagate: S^K (X W) has a column a class, not one a feature.
+        # Project, then propagate: S^K (X W) has one column per class, not one per feature.
         outputs = np.asarray(feature_matrix(graph, self.scaler_) @ self.classifier_.weight)
         for _ in range(self.n_hops):
             outputs = step @ outputs

@@ -75,7 +75,7 @@ class TransductiveClassifier(HeldOutMixin, ClassifierMixin, BaseEstimator, ABC):
         graph = graph_to_fit(self, X, y, adjacency)
         if graph.is_multilabel:
             raise ValueError(
-                f"{type(self).__name__} needs one label a node, got a matrix of several labels"
+                f"{type(self).__name__} needs one label per node, got a matrix of several labels"
             )
         check_trainable(graph)
         self.n_features_in_ = graph.n_features

@@ -6,7 +6,6 @@ networkx, a download) is brought in when it is loaded.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -18,7 +17,7 @@ from graphconv.io.datasets.places import (
     data_folder,
     find_nell,
 )
-from graphconv.io.wording import naming
+from graphconv.io.wording import did_you_mean, naming
 
 if TYPE_CHECKING:
     from graphconv.graph import Graph
@@ -97,7 +96,7 @@ def load_dataset(
     """
     key = name.strip().lower()
     if key == "cora":
-        from graphconv.io.datasets.packed import read_packed
+        from graphconv.io.datasets._packed import read_packed
 
         return read_packed(Path(__file__).with_name("cora.npz"))
     if key == "karate":
@@ -111,8 +110,7 @@ def load_dataset(
     if key.split(":")[0] == "random":
         return _load_random(name)
     names = [info.name for info in _KNOWN]
-    closest = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
-    hint = f"; did you mean {closest[0]!r}?" if closest else ""
+    hint = did_you_mean(key, names)
     raise ValueError(f"data set must be one of {', '.join(names)}, got {name!r}{hint}")
 
 

@@ -25,7 +25,7 @@ from http.client import HTTPException
 from pathlib import Path
 
 from graphconv.graph import Graph
-from graphconv.io.datasets.packed import read_packed, write_packed
+from graphconv.io.datasets._packed import read_packed, write_packed
 from graphconv.io.datasets.places import cache_dir
 from graphconv.io.datasets.planetoid import PlanetoidFiles, graph_from_planetoid
 from graphconv.io.progress import Progress

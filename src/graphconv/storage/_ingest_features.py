@@ -23,9 +23,9 @@ from graphconv.io.roles import ColumnRole, lines_about, settle_roles
 from graphconv.io.table_encoding import CategoricalColumn, TableEncoding
 from graphconv.io.table_files import Table
 from graphconv.io.wording import MISSING_MARKS, naming
-from graphconv.storage.duckdb_tables import TableFiles, identifier, quoted
-from graphconv.storage.ingest_ids import optional_column, refuse_row
-from graphconv.storage.ingest_nodes import has_label
+from graphconv.storage._duckdb_tables import TableFiles, identifier, quoted
+from graphconv.storage._ingest_ids import optional_column, refuse_row
+from graphconv.storage._ingest_nodes import has_label
 from graphconv.storage.stored_graph import ArrayWriter
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from graphconv.io.files import file_checksum
 from graphconv.io.progress import counter
 from graphconv.io.wording import count, naming, shown
-from graphconv.storage.duckdb_tables import TableFiles, identifier
+from graphconv.storage._duckdb_tables import TableFiles, identifier
 from graphconv.storage.stored_graph import ArrayWriter
 
 if TYPE_CHECKING:

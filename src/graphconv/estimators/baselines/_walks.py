@@ -32,7 +32,7 @@ def random_walks(
     Examples
     --------
     >>> import numpy as np, scipy.sparse as sp
-    >>> from graphconv.estimators.baselines.walks import random_walks
+    >>> from graphconv.estimators.baselines._walks import random_walks
     >>> pair = sp.csr_array([[0, 1], [1, 0]])
     >>> random_walks(pair, [0, 1], 3, np.random.default_rng(0))
     array([[0, 1, 0, 1],
@@ -54,7 +54,7 @@ def context_pairs(walks: IntArray, window: int) -> tuple[IntArray, IntArray]:
     Examples
     --------
     >>> import numpy as np
-    >>> from graphconv.estimators.baselines.walks import context_pairs
+    >>> from graphconv.estimators.baselines._walks import context_pairs
     >>> context_pairs(np.array([[0, 1, 2]]), window=1)
     (array([0, 1, 1, 2]), array([1, 2, 0, 1]))
     """

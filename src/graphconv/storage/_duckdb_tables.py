@@ -259,7 +259,7 @@ def quoted(text: str) -> str:
 
     Examples
     --------
-    >>> from graphconv.storage.duckdb_tables import quoted
+    >>> from graphconv.storage._duckdb_tables import quoted
     >>> quoted("it's")
     "'it''s'"
     """

@@ -46,7 +46,7 @@ def fit_logistic(columns: Any, labels: IntArray, n_classes: int, C: float) -> Lo
     Examples
     --------
     >>> import numpy as np
-    >>> from graphconv.estimators.baselines.logistic import fit_logistic
+    >>> from graphconv.estimators.baselines._logistic import fit_logistic
     >>> fitted = fit_logistic(np.array([[0.0], [1.0]]), np.array([0, 2]), n_classes=3, C=100.0)
     >>> fitted.probabilities(np.array([[0.0], [1.0]])).round(1)
     array([[0.9, 0. , 0.1],

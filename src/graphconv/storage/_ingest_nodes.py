@@ -11,8 +11,8 @@ from graphconv.graph.names import SPLIT_NAMES
 from graphconv.io.table_files import Table
 from graphconv.io.table_labels import SPLIT_MARKS, read_labels
 from graphconv.io.wording import count, naming, shown
-from graphconv.storage.duckdb_tables import identifier, quoted
-from graphconv.storage.ingest_ids import optional_column, refuse_row
+from graphconv.storage._duckdb_tables import identifier, quoted
+from graphconv.storage._ingest_ids import optional_column, refuse_row
 from graphconv.storage.stored_graph import write_array
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ def solve_columns(
     Examples
     --------
     >>> import numpy as np
-    >>> from graphconv.estimators.baselines.conjugate_gradients import solve_columns
+    >>> from graphconv.estimators.baselines._conjugate_gradients import solve_columns
     >>> M = np.array([[2.0, 0.0], [0.0, 4.0]])
     >>> solve_columns(lambda x: M @ x, np.array([[2.0], [2.0]]), 1e-9, 10)
     (array([[1. ],

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from graphconv.graph import IntArray
 from graphconv.io.progress import counter
 from graphconv.io.wording import count, made_undirected
-from graphconv.storage.edge_merge import NODE_BITS, EdgeMerge, Entries
+from graphconv.storage._edge_merge import NODE_BITS, EdgeMerge, Entries
 from graphconv.storage.stored_graph import ArrayWriter, write_array
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _sorted_edges(
 
 
 class _AdjacencyWriter:
-    """Appends entries to the arrays on disk; only arrays of one number a node are in memory."""
+    """Appends entries to the arrays on disk; only arrays of one number per node are in memory."""
 
     def __init__(self, work: Work, n_nodes: int) -> None:
         self.work = work

@@ -11,9 +11,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
-import secrets
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +19,15 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv.graph import Graph
+from graphconv.io.array_files import write_arrays
 from graphconv.io.wording import one_line
 
 FORMAT = 1
-_TIMESTAMP = (1980, 1, 1, 0, 0, 0)
 Arrays = dict[str, npt.NDArray[Any]]
 
 
 def write_packed(path: Path, graph: Graph) -> None:
-    """Write a graph with one label a node to `path`, all of it or nothing.
+    """Write a graph with one label per node to `path`, all of it or nothing.
 
     Examples
     --------
@@ -47,21 +44,7 @@ def write_packed(path: Path, graph: Graph) -> None:
     assert not graph.is_multilabel
     arrays = _to_arrays(graph)
     arrays["sha256"] = np.frombuffer(_digest(arrays), dtype=np.uint8)
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in arrays.items():
-            member = io.BytesIO()
-            np.lib.format.write_array(member, array, version=(1, 0), allow_pickle=False)
-            info = zipfile.ZipInfo(f"{name}.npy", date_time=_TIMESTAMP)
-            info.create_system = 3  # the same byte on every platform
-            archive.writestr(info, member.getvalue())
-    # Written beside its place and moved there: nobody ever sees half a file.
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        draft.write_bytes(content.getvalue())
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_arrays(path, arrays, compressed=False)
 
 
 def read_packed(path: Path) -> Graph:
