@@ -63,7 +63,6 @@ SCENARIOS = {
         results=("g/parts-2/assignment.bin", "g/parts-2/part-1/adjacency.indices.bin"),
     ),
     "predict": Scenario(("predict", "m", "-o", "p.csv"), (TRAIN,), results=("p.csv", "p.csv.json")),
-    "suggest": Scenario(("suggest", "m", "-o", "s.csv"), (TRAIN,), results=("s.csv",)),
     "report": Scenario(("report", "m"), (TRAIN,), results=("m/model.safetensors",)),
     "compare": Scenario(
         ("compare", "karate", "--methods", "label-propagation", "--splits", "2", "-o", "c"),

@@ -24,6 +24,7 @@ def broken(kind, part, place, value):
 BROKEN = [
     ("csr", "indices", 0, 10**8), ("csr", "indices", 2, -1), ("csr", "indptr", 1, 10**8),
     ("csr", "indptr", 2, 1), ("csr", "indptr", 3, 10**8), ("csr", "indptr", 0, 1),
+    ("csr", "indptr", 3, 0), ("csc", "indptr", 3, 0),
     ("csr", "indptr", 1, -5), ("csc", "indices", 0, 10**8), ("csc", "indptr", 3, 10**8),
     ("bsr", "indices", 0, 10**8), ("coo", 0, 0, 10**8), ("coo", 1, 0, -1),
 ]  # fmt: skip

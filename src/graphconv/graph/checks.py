@@ -34,6 +34,9 @@ def check_sparse(matrix: Any, what: str) -> None:
         try:
             # In two steps: the second looks at indices that the first says are there.
             matrix.check_format(full_check=False)
+            # scipy looks no further where the last pointer says that there are no entries.
+            if (matrix.indptr[1:] < matrix.indptr[:-1]).any():
+                raise ValueError("index pointer values must form a non-decreasing sequence")
             matrix.check_format(full_check=True)
         except ValueError as error:
             raise ValueError(
