@@ -450,3 +450,14 @@ def test_interrupted_training_continues_bit_for_bit(tmp_path, stop_after):
     np.testing.assert_array_equal(again.probabilities(), expected.probabilities())
     assert again.history == expected.history
     assert again.n_epochs == expected.n_epochs
+
+
+def test_files_have_the_permissions_that_the_umask_gives(fitted, folder):
+    before = os.umask(0o027)
+    try:
+        save_model(SavedModel(fitted), folder)
+    finally:
+        os.umask(before)
+    modes = {file.name: oct(file.stat().st_mode & 0o777) for file in folder.iterdir()}
+    assert set(modes.values()) == {"0o640"}, modes
+    assert folder.stat().st_mode & 0o777 == 0o750
