@@ -3,6 +3,8 @@
 import gzip
 import zipfile
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from graphconv.io.readers import read_tables
@@ -145,3 +147,18 @@ def test_a_wide_column_of_numbers_and_words_is_read_as_it_stands(tmp_path, monke
     frame = read_table(write(tmp_path, "\n".join([names, *lines]) + "\n")).frame
     assert frame["w0"].tolist() == ["7.50"] * 100 + ["x"] * 30
     assert frame["w1"].tolist() == [1] * 130
+
+
+def test_a_wide_parquet_file_keeps_zeros_out_of_memory(tmp_path):
+    counts = np.zeros((50, 300), dtype=np.int64)
+    counts[3, 7] = 5
+    wide = pd.DataFrame(counts, columns=[f"w{place}" for place in range(300)])
+    frame = pd.concat([pd.DataFrame({"id": [f"n{row}" for row in range(50)]}), wide], axis=1)
+    frame["vector"] = [[0.5, 1.0]] * 50
+    frame.to_parquet(tmp_path / "nodes.parquet")
+    read = read_table(tmp_path / "nodes.parquet").frame
+    assert list(read.columns) == list(frame.columns)
+    assert str(read["w7"].dtype) == "Sparse[float64, 0.0]"
+    assert read["w7"].array.sp_values.tolist() == [5]
+    assert read["id"].tolist() == frame["id"].tolist()
+    assert read["vector"].iloc[0].tolist() == [0.5, 1.0]

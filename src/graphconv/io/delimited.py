@@ -163,12 +163,8 @@ def _read_wide(
     path: Path, text: TextFormat, keys: Sequence[str], as_text: set[str]
 ) -> pd.DataFrame:
     """A table of many columns, those that are mostly zero sparse, others as usual."""
-    pieces: list[list[_Piece]] = [[] for _ in keys]
-    n_rows = 0
-    for piece in _pieces(path, text, keys, as_text, max(64, _PIECE_CELLS // len(keys))):
-        for place, (_, cells) in enumerate(piece.items()):
-            pieces[place].append(_squeezed(cells, n_rows))
-        n_rows += len(piece)
+    read = _pieces(path, text, keys, as_text, rows_of_a_piece(len(keys)))
+    pieces, n_rows = _squeezed_columns(read, len(keys))
     # Numbers in one piece and words in another: the numbers are no more what the file says.
     mixed = [
         key
@@ -176,15 +172,46 @@ def _read_wide(
         if key not in as_text and len({_is_number(part.values) for part in parts}) > 1
     ]
     dense: dict[str, Any] = {}
-    sparse: dict[str, list[_Piece]] = {}
-    for key, parts in zip(keys, pieces, strict=True):
-        if parts and all(part.rows is not None for part in parts):
-            sparse[key] = parts
-        elif key not in mixed:
-            dense[key] = np.concatenate([part.spread() for part in parts]) if parts else []
     if mixed:
         again = next(_pieces(path, text, keys, mixed, None, only=mixed))
-        dense |= {key: again[key] for key in mixed}
+        dense = {key: again[key] for key in mixed}
+    return _joined(keys, pieces, n_rows, dense)
+
+
+def squeezed_frame(pieces: Iterator[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
+    """Pieces of a table as one frame, in which columns that are mostly zero are sparse."""
+    columns, n_rows = _squeezed_columns(pieces, len(keys))
+    return _joined(keys, columns, n_rows, {})
+
+
+def rows_of_a_piece(n_columns: int) -> int:
+    """How many rows of a wide table to hold at a time."""
+    return max(64, _PIECE_CELLS // n_columns)
+
+
+def _squeezed_columns(
+    pieces: Iterator[pd.DataFrame], n_columns: int
+) -> tuple[list[list[_Piece]], int]:
+    columns: list[list[_Piece]] = [[] for _ in range(n_columns)]
+    n_rows = 0
+    for piece in pieces:
+        for place, (_, cells) in enumerate(piece.items()):
+            columns[place].append(_squeezed(cells, n_rows))
+        n_rows += len(piece)
+    return columns, n_rows
+
+
+def _joined(
+    keys: Sequence[str], pieces: Sequence[list[_Piece]], n_rows: int, dense: dict[str, Any]
+) -> pd.DataFrame:
+    sparse: dict[str, list[_Piece]] = {}
+    for key, parts in zip(keys, pieces, strict=True):
+        if key in dense:
+            continue
+        if parts and all(part.rows is not None for part in parts):
+            sparse[key] = parts
+        else:
+            dense[key] = np.concatenate([part.spread() for part in parts]) if parts else []
     return _half_sparse_frame(dense, sparse, keys, n_rows)
 
 

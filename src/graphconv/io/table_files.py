@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from graphconv.io.compression import OPENERS, plain_suffix
 from graphconv.io.delimited import (
+    WIDE,
     check_distinct,
     line_of_row,
     read_delimited,
     read_header,
+    rows_of_a_piece,
+    squeezed_frame,
     unreadable_as_value_error,
 )
 from graphconv.io.json_files import JSON_SUFFIXES, read_json
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PARQUET_SUFFIXES = (".parquet", ".pq")
+# Columns in which pandas keeps an index without a name.
+_INDEX = "__index_level_"
 TABLE_SUFFIXES = (*DELIMITERS, *PARQUET_SUFFIXES, *JSON_SUFFIXES, *SHEET_SUFFIXES)
 _PACKED = ", ".join(suffix for suffix in OPENERS if suffix != ".gz")
 
@@ -205,7 +210,13 @@ def _read_parquet(path: Path) -> Table:
 
     with path.open("rb") as handle:
         try:
-            frame = frame_of_arrow(pq.ParquetFile(handle).read())
+            file = pq.ParquetFile(handle)
+            names = [name for name in file.schema_arrow.names if not name.startswith(_INDEX)]
+            if len(names) > WIDE:
+                batches = file.iter_batches(rows_of_a_piece(len(names)), columns=names)
+                frame = squeezed_frame((batch.to_pandas() for batch in batches), names)
+            else:
+                frame = frame_of_arrow(file.read())
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
             reason = " ".join(str(error).split())[:120]
             raise ValueError(f"{path.name} must be a Parquet file: {reason}") from None
@@ -217,4 +228,4 @@ def frame_of_arrow(table: Any) -> pd.DataFrame:
     """An Arrow table as a pandas frame; an index with a name is a column like any other."""
     # Without pandas' metadata no column becomes an index.
     frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
-    return frame[[c for c in frame.columns if not str(c).startswith("__index_level_")]]
+    return frame[[c for c in frame.columns if not str(c).startswith(_INDEX)]]
