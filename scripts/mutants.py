@@ -47,6 +47,7 @@ TESTS = {
     "results": ["test_explain", "test_predictions", "test_suggest", "test_inference"],
 }  # fmt: skip
 MOST_TESTS = 25  # of those that reach a line, the quickest
+QUICK_SECONDS = 0.5  # tests that faults in constants are tried against take no longer
 FEWEST_SECONDS = 60.0  # what a fault may take before it counts as noticed, at least
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -71,6 +72,7 @@ class Mutant:
     end: int
     before: str
     after: str
+    runs_at_import: bool
 
     @property
     def name(self) -> str:
@@ -102,12 +104,20 @@ def mutants_of(path: Path) -> list[Mutant]:
     offsets = [0]
     for line in source.splitlines(keepends=True):
         offsets.append(offsets[-1] + len(line))
+    tree = ast.parse(source)
+    # Lines of functions, without those of their signatures, which run at import.
+    bodies = [
+        (node.body[0].lineno - 1, node.end_lineno or 0)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    ]
     found = []
-    for node, after in _changes(ast.parse(source)):
+    for node, after in _changes(tree):
         start = offsets[node.lineno - 1] + node.col_offset
         end = offsets[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
         before = source[start:end].decode()
-        one = Mutant(path, node.lineno, start, end, before, after)
+        is_inside = any(low < node.lineno <= high for low, high in bodies)
+        one = Mutant(path, node.lineno, start, end, before, after, not is_inside)
         try:
             one.code()
         except SyntaxError:
@@ -299,14 +309,16 @@ def reach_of(folder: str, files: Sequence[Path]) -> dict[str, Any]:
 
 def outcome(mutant: Mutant, reach: dict[str, Any]) -> str:
     """Whether a fault is noticed, survived, or is on a line that is not reached."""
+    seconds = reach["seconds"]
     tests = reach["lines"][str(mutant.path)].get(str(mutant.line), [])
-    if not tests:
-        # Lines that run at import, such as defaults, are reached by every test of the file.
-        tests = sorted({t for lines in reach["lines"][str(mutant.path)].values() for t in lines})
-    if not tests:
+    if mutant.runs_at_import:
+        # Defaults and constants: any test may look at them, so the quick ones all do.
+        tests = [test for test in seconds if seconds[test] < QUICK_SECONDS]
+    elif not tests:
         return "not reached"
-    tests = sorted(tests, key=lambda test: reach["seconds"].get(test, 0))[:MOST_TESTS]
-    expected = sum(reach["seconds"].get(test, 0) for test in tests)
+    else:
+        tests = sorted(tests, key=lambda test: seconds[test])[:MOST_TESTS]
+    expected = sum(seconds[test] for test in tests)
 
     def work() -> int:
         sys.meta_path.insert(0, _OneFault(mutant))

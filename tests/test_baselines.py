@@ -1,3 +1,4 @@
+import json
 import sys
 from dataclasses import replace
 
@@ -7,6 +8,7 @@ import scipy.sparse as sp
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from tests.scripts import ROOT
 
 from graphconv import Graph, load_dataset
 from graphconv.estimators.baselines import BASELINES, make_estimator
@@ -48,6 +50,63 @@ def test_chosen_settings_are_those_of_known_methods_and_data_sets():
             parameters = make_estimator(name, **settings).get_params()
             assert {key: parameters[key] for key in settings} == settings
     assert chosen_settings("sgc", "a data set of one's own") == {}
+
+
+# Neighbours, direction and seed are the same everywhere.
+SHARED = {"n_neighbors": 10, "directed": False, "random_state": None}
+PLANETOID = {
+    "dimension": 50, "walk_length": 10, "window": 10, "n_starts": 200, "n_negatives": 5,
+    "n_graph_steps": 200, "n_label_pairs": 20, "max_epochs": 300, "graph_share": 0.2,
+    "learning_rate": 0.01, "embedding_rate": 0.1, "joined": True, "dropout": 0.5,
+    "weight_decay": 5e-4, "patience": 100, "scaling": "auto",
+}  # fmt: skip
+DEFAULTS = {
+    "label-propagation": {
+        "n_steps": None, "class_mass": True, "tol": 1e-4, "max_iterations": 2000,
+    },
+    "manifold": {
+        "smoothness": 1.0, "weight_decay": 1e-3, "scaling": "auto", "tol": 1e-5,
+        "max_iterations": 2000,
+    },
+    "semi-embedding": {
+        "hidden": 64, "layer": "output", "smoothness": 1.0, "margin": 1.0, "n_pairs": 1000,
+        "dropout": 0.5, "weight_decay": 5e-4, "scaling": "auto", "learning_rate": 0.01,
+        "max_epochs": 300, "patience": 100,
+    },
+    "deepwalk": {
+        "n_walks": 10, "walk_length": 40, "window": 5, "dimension": 64, "n_negatives": 5,
+        "n_passes": 1, "learning_rate": 0.025, "C": 0.1,
+    },
+    "ica": {
+        "aggregation": "proportion", "C": 1.0, "local_C": None, "n_iterations": 10,
+        "scaling": "auto",
+    },
+    "planetoid-t": PLANETOID,
+    "planetoid-i": PLANETOID,
+    "sgc": {"n_hops": 2, "C": 10.0, "scaling": "auto"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_defaults_are_what_people_rely_on(name):
+    assert make_estimator(name).get_params() == {**DEFAULTS[name], **SHARED}
+
+
+def test_chosen_settings_are_the_best_of_their_trials():
+    lines = (ROOT / "docs" / "tuning.jsonl").read_text(encoding="utf-8").splitlines()
+    trials = {}
+    for trial in map(json.loads, lines):
+        row = trial["method"] + ("-inductive" if trial["protocol"] == "inductive" else "")
+        trials.setdefault((row, trial["dataset"]), []).append(trial)
+    assert len(trials) >= 12
+    for (row, dataset), tried in trials.items():
+        chosen = chosen_settings(row, dataset)
+        if (row, dataset) == ("ica", "nell"):
+            continue  # its earlier grid, with scaled features, did better than this one
+        usual = make_estimator(VARIANTS.get(row, (row, {}))[0]).get_params()
+        kept = {name: value for name, value in chosen.items() if value != usual[name]}
+        (own,) = [t["validation_accuracy"] for t in tried if t["settings"] == kept]
+        assert own == max(t["validation_accuracy"] for t in tried), (row, dataset)
 
 
 def test_parameters_take_precedence_over_chosen_settings():
@@ -360,4 +419,6 @@ def test_nodes_of_unknown_classes_leave_the_splits():
 
 def test_links_of_a_directed_graph_go_both_ways_without_loops():
     directed = Graph([[1, 2, 0], [0, 0, 0], [0, 1, 0]], directed=True)
-    assert links_of(directed).toarray().tolist() == [[0, 2, 0], [2, 0, 1], [0, 1, 0]]
+    links = links_of(directed)
+    assert links.toarray().tolist() == [[0, 2, 0], [2, 0, 1], [0, 1, 0]]
+    assert links.nnz == 4  # a loop is gone, not a neighbour of weight 0

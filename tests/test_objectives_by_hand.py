@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from graphconv import Graph
 from graphconv.engine.batches import make_batch
-from graphconv.estimators.baselines import make_estimator
+from graphconv.estimators.baselines import make_estimator, planetoid
 from graphconv.estimators.baselines.planetoid_network import PlanetoidNetwork
 from graphconv.estimators.baselines.semi_embedding import EmbeddingLoss
 
@@ -326,6 +326,72 @@ class TestPlanetoid:
         np.testing.assert_allclose(found[0].numpy(), expected, atol=1e-5)
         expected = slope(lambda point: by_hand(own, point), context)
         np.testing.assert_allclose(found[1].numpy(), expected, atol=1e-5)
+
+
+class TestPlanetoidTraining:
+    def fit(self, **params):
+        usual = {"dimension": 3, "dropout": 0.0, "scaling": "none", "random_state": 0}
+        usual |= {"n_starts": 10, "walk_length": 4, "window": 2, "n_label_pairs": 5}
+        return make_estimator("planetoid-t", **{**usual, **params}).fit(kite())
+
+    def embedding(self, fitted):
+        (own,) = fitted.network_.embedding_parameters().values()
+        return own.detach().numpy().copy()
+
+    def test_classes_change_the_embedding_of_training_nodes_by_plain_descent(self):
+        params = {"n_graph_steps": 0, "graph_share": 0.0, "max_epochs": 1}
+        still = self.embedding(self.fit(**params, embedding_rate=0.0))
+        once = self.embedding(self.fit(**params, embedding_rate=0.1))
+        twice = self.embedding(self.fit(**params, embedding_rate=0.2))
+        changed = np.flatnonzero(np.abs(once - still).max(axis=1))
+        assert changed.tolist() == [0, 1, 4]  # the training nodes, and no others
+        np.testing.assert_allclose(twice - still, 2 * (once - still), rtol=1e-3, atol=1e-9)
+
+    def test_contexts_change_the_embedding_before_classes_do(self):
+        params = {"graph_share": 0.0, "max_epochs": 1, "embedding_rate": 0.0}
+        before = self.embedding(self.fit(**params, n_graph_steps=0))
+        # The contexts start at zero: the first step moves them, the second the embedding.
+        first = self.embedding(self.fit(**params, n_graph_steps=1))
+        second = self.embedding(self.fit(**params, n_graph_steps=2))
+        np.testing.assert_allclose(first, before, atol=1e-12)
+        assert np.abs(second - before).max() > 1e-4
+
+    def test_graph_steps_go_on_beside_the_classes(self):
+        params = {"n_graph_steps": 2, "max_epochs": 5, "embedding_rate": 0.0}
+        never, always = (self.embedding(self.fit(**params, graph_share=s)) for s in (0.0, 1.0))
+        assert np.abs(always - never).max() > 1e-4
+
+    def test_walks_have_the_wanted_number_length_and_window(self, monkeypatch):
+        seen = []
+
+        def walks(links, starts, n_steps, rng):
+            seen.append((len(starts), n_steps, int(max(starts)) < 6))
+            return np.tile(np.arange(4), (len(starts), 1))
+
+        def pairs(found, window):
+            seen.append(window)
+            return np.array([0, 1]), np.array([1, 0])
+
+        monkeypatch.setattr(planetoid, "random_walks", walks)
+        monkeypatch.setattr(planetoid, "context_pairs", pairs)
+        self.fit(n_graph_steps=3, graph_share=0.0, max_epochs=1)
+        assert seen == [(10, 4, True), 2] * 3
+
+    def test_dropout_keeps_the_mean(self):
+        _, network = TestPlanetoid().network(joined=False)
+        network.dropout, network.is_training = 0.25, True
+        network.generator.manual_seed(0)
+        dropped = network._drop(torch.ones(4000, 2)).numpy()
+        np.testing.assert_allclose(np.unique(dropped), [0, 1 / 0.75], rtol=1e-6)
+        assert (dropped == 0).mean() == pytest.approx(0.25, abs=0.02)
+        network.is_training = False
+        assert np.array_equal(network._drop(torch.ones(3, 2)).numpy(), np.ones((3, 2)))
+
+    def test_dropout_is_off_where_labels_are_given(self):
+        fitted = self.fit(dropout=0.8, max_epochs=3)
+        assert fitted.network_.is_training is False
+        again = fitted.predict_proba(kite())
+        assert np.array_equal(again, fitted.predict_proba())
 
 
 class SkipGram:

@@ -54,9 +54,11 @@ CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
     },
     "planetoid-t": {
         "citeseer": {"dropout": 0.8},
+        "pubmed": {"dropout": 0.8},
         "nell": {"n_starts": 500, "window": 3, "n_graph_steps": 300},
     },
     "planetoid-i": {
+        "cora": {"weight_decay": 0.005},
         "nell": {"n_starts": 500, "walk_length": 4, "window": 4},
     },
     "mlp": {
@@ -124,7 +126,7 @@ VARIANTS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         {
             "citeseer": {"weight_decay": 5e-3},
             "cora": {"n_label_pairs": 200},
-            "pubmed": {"weight_decay": 5e-3},
+            "pubmed": {"weight_decay": 5e-3, "n_label_pairs": 200},
             "nell": {"n_starts": 500, "walk_length": 4, "window": 4},
         },
     ),
