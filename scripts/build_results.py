@@ -6,6 +6,7 @@ python scripts/build_results.py runs/paper   take over the results of a rerun fi
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import sys
@@ -22,7 +23,7 @@ BEGIN, END = "<!-- results -->", "<!-- /results -->"
 
 
 def take_over(folder: Path) -> None:
-    """Copy the results of a rerun, with the figures they show, to docs/."""
+    """Copy the results of a rerun and its single runs to measured/, its figures to docs/."""
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     (DOCS / "figures").mkdir(parents=True, exist_ok=True)
     for section in sections_of(results):
@@ -33,6 +34,10 @@ def take_over(folder: Path) -> None:
                 moving = Path(figure.page).with_suffix(".gif")
                 shutil.copyfile(folder / moving, DOCS / moving)
     shutil.copyfile(folder / "results.json", MEASURED / "results.json")
+    # Every single run, without the time of packing, so that the same runs give the same file.
+    packed = gzip.compress((folder / "runs.jsonl").read_bytes(), mtime=0)
+    with replacing_file(MEASURED / "runs.jsonl.gz") as temporary:
+        temporary.write_bytes(packed)
 
 
 def readme_block(results: dict[str, Any]) -> str:

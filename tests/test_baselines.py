@@ -93,7 +93,7 @@ def test_defaults_are_what_people_rely_on(name):
 
 
 def test_chosen_settings_are_the_best_of_their_trials():
-    lines = (ROOT / "docs" / "tuning.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "measured" / "tuning.jsonl").read_text(encoding="utf-8").splitlines()
     trials = {}
     for trial in map(json.loads, lines):
         row = trial["method"] + ("-inductive" if trial["protocol"] == "inductive" else "")
