@@ -22,7 +22,7 @@ import safetensors.torch
 import scipy.sparse as sp
 
 from graphconv import Graph, load_dataset, read_tables
-from graphconv.io.datasets import packed
+from graphconv.io.datasets import _packed as packed
 from graphconv.io.datasets.planetoid import PlanetoidFiles, _read_graph, _to_array, read_pickle
 from graphconv.io.files import file_checksum
 from graphconv.io.graph_files import read_graph_file, write_npz
