@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +21,9 @@ from graphconv.graph import Graph, IntArray
 from graphconv.graph.splits import kfold_splits
 from graphconv.io.array_files import write_arrays
 from graphconv.io.progress import Progress, silent
-from graphconv.training.fit import fit_gcn
-from graphconv.training.fitted import FittedGCN
+
+if TYPE_CHECKING:
+    from graphconv.training.fitted import FittedGCN
 
 FloatMatrix = npt.NDArray[np.floating[Any]]
 # A graph with training and perhaps validation nodes, and a seed: probabilities of all its nodes,
@@ -220,6 +221,7 @@ def fit_folds(
 
 def same_training(fitted: FittedGCN) -> FitPredict:
     """The training of a fitted model, to be had again on other labels."""
+    from graphconv.training.fit import fit_gcn  # torch: not before something is trained
 
     def fit_predict(graph: Graph, seed: int) -> FloatMatrix:
         again = fit_gcn(
