@@ -21,11 +21,10 @@ import numpy as np
 from tests.generated_graphs import KINDS, generate, split
 
 from graphconv import load_dataset, random_split
-from graphconv.estimators.held_out import same_training
 from graphconv.graph import Graph
 from graphconv.results.prediction_sets import SetRule, find_set_rule
 from graphconv.training.fit import fit_gcn
-from graphconv.training.out_of_fold import fit_folds, make_folds
+from graphconv.training.out_of_fold import fit_folds, make_folds, same_training
 
 COVERAGE = 0.9
 
