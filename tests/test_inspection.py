@@ -131,3 +131,15 @@ def test_two_columns_of_edges_are_its_ends_and_ids_are_found_by_them(export):
         "id": "Kundennr",
     }
     assert read_tables("paare.csv").graph.n_nodes == 40
+
+
+def test_lists_of_numbers_are_shown(tmp_path):
+    edges = pd.DataFrame({"source": ["a", "b"], "target": ["b", "c"]})
+    nodes = pd.DataFrame({"id": list("abc"), "label": ["x", "y", "x"], "v": [[0.5, 1.0]] * 3})
+    nodes.to_parquet(tmp_path / "nodes.parquet")
+    found = graphconv.inspect(edges, tmp_path / "nodes.parquet")
+    assert found.tables[1].columns[2].role == "an embedding of 2 numbers"
+    assert found.tables[1].columns[2].examples == ("[0.5 1. ]",)
+    assert found.options == {"roles": ["v=embedding"]}
+    with pytest.raises(ValueError, match=r"has no column 'w'; .* choose one with roles"):
+        read_tables(edges, tmp_path / "nodes.parquet", roles={"w": "embedding"})

@@ -14,7 +14,7 @@ from graphconv.io.column_names import settled_names
 from graphconv.io.derived_columns import is_filled, with_derived
 from graphconv.io.number_columns import empty_cells, finite_numbers
 from graphconv.io.roles import ColumnRole, propose_role, settle_roles
-from graphconv.io.table_columns import TableOptions, column_of
+from graphconv.io.table_columns import PARAMETER_OF, TableOptions, column_of
 from graphconv.io.table_encoding import TableEncoding
 from graphconv.io.table_files import Table
 from graphconv.io.table_graph import edge_weights, feature_columns, known_of_nodes
@@ -266,11 +266,10 @@ class _Look:
             for use in named
             if getattr(self.options, use) != getattr(plain, use)
         }
-        lists = {"category": "categorical", "text": "text", "ignore": "ignore", "date": "date"}
         for role in self.roles.values():
             if not role.is_guess or role.role == "number":
                 continue
-            key = lists.get(role.role, "roles")
+            key = PARAMETER_OF.get(role.role, "roles")
             entry = role.name if key != "roles" else f"{role.name}={role.role}"
             settled[key] = [*settled.get(key, ()), entry]
         return settled

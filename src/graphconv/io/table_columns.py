@@ -23,6 +23,8 @@ OTHER_NAMES = {
     "id": ("node", "node_id", "name"),
     "label": ("class", "y", "category"),
 }
+# The parameter that declares a role; for all others it is `roles`.
+PARAMETER_OF = {"category": "categorical", "text": "text", "ignore": "ignore", "date": "date"}
 DERIVED = ("yes-no", "date", "embedding", "sparse")
 ROLES = ("number", "category", "text", *DERIVED, "ignore")
 

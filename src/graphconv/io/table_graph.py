@@ -25,6 +25,7 @@ from graphconv.io.number_columns import finite_numbers, n_empty_cells
 from graphconv.io.roles import ColumnRole, lines_about, settle_roles
 from graphconv.io.split_values import SplitValues, read_split_values
 from graphconv.io.table_columns import (
+    PARAMETER_OF,
     TableOptions,
     column_of,
     optional_column,
@@ -337,7 +338,7 @@ def feature_columns(nodes: Table, options: TableOptions) -> list[str]:
     n_others = len(uses)
     if options.encoding is None:
         for name, role in options.declarations:
-            column_of(nodes, name, "categorical" if role == "category" else role)
+            column_of(nodes, name, PARAMETER_OF.get(role, "roles"))
             uses.append(name)
     else:
         uses += options.ignore

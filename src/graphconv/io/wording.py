@@ -78,7 +78,7 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
 
 def shown(value: object, width: int = 40) -> str:
     """A value as it is quoted in an error: on one line, and short."""
-    if is_missing(value) or value == "":
+    if is_missing(value) or (isinstance(value, str) and value == ""):
         return "an empty cell"
     value = value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
     if isinstance(value, str):

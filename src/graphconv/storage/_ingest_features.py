@@ -20,6 +20,7 @@ from graphconv.io.derived_columns import DerivedColumn, with_derived
 from graphconv.io.number_columns import neutral_number
 from graphconv.io.progress import counter
 from graphconv.io.roles import ColumnRole, lines_about, settle_roles
+from graphconv.io.table_columns import PARAMETER_OF
 from graphconv.io.table_encoding import CategoricalColumn, TableEncoding
 from graphconv.io.table_files import Table
 from graphconv.io.wording import MISSING_MARKS, naming
@@ -121,8 +122,7 @@ def _feature_columns(work: Work, nodes: TableFiles) -> list[str]:
     split = optional_column(nodes, options.split_column, "split", "split_column")
     others = [name for name in (options.id, label, split) if name is not None]
     declared = [
-        nodes.require(name, "categorical" if role == "category" else role)
-        for name, role in options.declarations
+        nodes.require(name, PARAMETER_OF.get(role, "roles")) for name, role in options.declarations
     ]
     name, times = Counter([*others, *declared]).most_common(1)[0]
     if times > 1:
