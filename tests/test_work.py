@@ -63,7 +63,7 @@ def counted_epochs(graph: Any, n_epochs: int, n_seeds: int = 1) -> Counted:
     settings = resolve_settings("paper", {"max_epochs": n_epochs})
     features = fit_scaler(graph.features, "row").transform(graph.features)
     model = build_model(graph, settings, range(n_seeds), "reference")
-    model.kernels = counted = Counted()
+    model.kernels = model.processor_kernels = counted = Counted()
     training, validation = full_batches(graph, settings, model, features)
     train(model, [training], validation, settings)
     return counted

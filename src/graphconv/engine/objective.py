@@ -106,6 +106,7 @@ class Objective:
         self._plans: dict[bool, WeakKeyDictionary[LabelledBatch, Plan | DevicePlan]] = {
             drops: WeakKeyDictionary() for drops in (False, True)
         }
+        self._shape = (len(network.seeds), network.program.output.width)
         self._targets: WeakKeyDictionary[LabelledBatch, tuple[Any, Any]] = WeakKeyDictionary()
 
     def gradients(
@@ -155,8 +156,7 @@ class Objective:
     def _loss(
         self, labelled: LabelledBatch, logits: Any, with_gradient: bool = False
     ) -> tuple[Any, FloatArray]:
-        n_replicas, n_classes = len(self.network.seeds), self.network.program.output.width
-        by_replica = logits.reshape(len(logits), n_replicas, n_classes)
+        by_replica = logits.reshape(len(logits), *self._shape)
         found: tuple[Any, FloatArray] = self.network.kernels.loss(
             by_replica, *self._wanted(labelled), with_gradient
         )
