@@ -7,10 +7,10 @@ COPY . .
 RUN python -m venv /opt/graphconv && /opt/graphconv/bin/pip install --no-cache-dir ".[scale]"
 
 FROM python:3.12-slim
-RUN useradd --create-home --uid 1000 graphconv
+RUN useradd --create-home --uid 1000 graphconv && install --directory --owner graphconv /cache
 COPY --from=build /opt/graphconv /opt/graphconv
 # Matplotlib and downloads want a place of their own to write to.
-ENV PATH=/opt/graphconv/bin:$PATH GRAPHCONV_CACHE=/tmp/graphconv MPLCONFIGDIR=/tmp/matplotlib
+ENV PATH=/opt/graphconv/bin:$PATH GRAPHCONV_CACHE=/cache/graphconv MPLCONFIGDIR=/cache/matplotlib
 USER graphconv
 WORKDIR /data
 ENTRYPOINT ["graphconv"]

@@ -116,7 +116,9 @@ def test_full_batch_that_does_not_fit_becomes_mini_batches(little_memory):
     assert settle_batches(graph, cheb, 1)[0].fanout == "all"
     with pytest.raises(ValueError, match="training must fit the memory, but about"):
         settle_batches(graph, Settings(), 1, auto=False)
-    assert fit_gcn(graph, overrides={"max_epochs": 2}).settings.batch_size == 1024
+    with pytest.warns(UserWarning, match="training in mini-batches instead"):
+        fitted = fit_gcn(graph, overrides={"max_epochs": 2})
+    assert fitted.settings.batch_size == 1024
 
 
 def test_command_switches_or_stops(run, little_memory, tmp_path):

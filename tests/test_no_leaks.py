@@ -75,7 +75,7 @@ def check_runs_alike(monkeypatch: pytest.MonkeyPatch, run: Callable[[Graph], lis
         assert {name: one[name] for name in same} == {name: other[name] for name in same}
 
 
-@pytest.mark.parametrize("row", [*BASELINES, *VARIANTS])
+@pytest.mark.parametrize("row", [row for row in (*BASELINES, *VARIANTS) if row in table2.METHODS])
 def test_baselines_of_table_2(row: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if row.startswith("deepwalk"):
         pytest.importorskip("gensim")

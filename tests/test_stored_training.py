@@ -94,7 +94,8 @@ def test_commands_from_tables_to_predictions(run, place):
     )  # fmt: skip
     assert done.json["test_accuracy"] > 0.6
     assert sorted(os.listdir("model")) == [
-        "model.json", "model.safetensors", "predictions.parquet", "splits.npz",
+        "model.json", "model.safetensors", "predictions.parquet", "provenance.json",
+        "splits.npz",
     ]  # fmt: skip
     done = run("predict", "model", "graph", "-o", "p.parquet", "--json")
     assert done.json["n_nodes"] == 2000

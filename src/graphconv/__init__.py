@@ -13,6 +13,7 @@ __version__ = "0.2.0.dev0"
 
 if TYPE_CHECKING:
     from graphconv.estimators.baselines import make_estimator
+    from graphconv.estimators.baselines.boosted_trees import BoostedTreesClassifier
     from graphconv.estimators.baselines.deepwalk import DeepWalkClassifier
     from graphconv.estimators.baselines.ica import ICAClassifier
     from graphconv.estimators.baselines.label_propagation import LabelPropagationClassifier
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from graphconv.training.fitted import FittedGCN
 
 _HOME = {
+    "BoostedTreesClassifier": "estimators.baselines.boosted_trees",
     "Contribution": "results.explanation",
     "DeepWalkClassifier": "estimators.baselines.deepwalk",
     "Explanation": "results.explanation",

@@ -93,29 +93,49 @@ class Plan:
     """
 
     def __init__(self, calls: list[Call], shapes: list[tuple[int, int]], n_parameters: int) -> None:
-        self._calls = calls
         self._shapes = shapes
         self._n_parameters = n_parameters
         self._values: list[Array | None] = []
         _find_last_uses(calls)
         # An epoch on a small graph takes 200 microseconds: what can be found out once, is.
-        self._whole = [_whole_input(call, shapes) for call in calls]
-        self._wanted = [
-            [part for part in call.inputs if calls[part.step].has_gradient] for call in calls
+        wholes = [_whole_input(call, shapes) for call in calls]
+        self._forward_calls = [
+            (
+                c.step.forward,
+                whole,
+                c.inputs,
+                c.weights,
+                c.dropout,
+                c.last_uses,
+                c.last_uses_forward,
+            )
+            for c, whole in zip(calls, wholes, strict=True)
+        ]
+        self._backward_calls = [
+            (
+                number,
+                call.step.backward,
+                call.step.keeps in ("input", "both"),
+                wholes[number],
+                call,
+                [part for part in call.inputs if calls[part.step].has_gradient],
+            )
+            for number, call in reversed(list(enumerate(calls)))
+            if call.has_gradient
         ]
 
     def forward(self, dropouts: Sequence[Dropout | None], for_gradients: bool = False) -> Array:
         """Value of the last step, given the dropout at each place of the text."""
         values: list[Any] = []
-        for call, whole in zip(self._calls, self._whole, strict=True):
-            inputs = (
-                tuple(_part(values, part) for part in call.inputs)
-                if whole is None
-                else (values[whole],)
-            )
-            dropout = None if call.dropout is None else dropouts[call.dropout]
-            values.append(call.step.forward(Given(inputs, call.weights, dropout)))
-            for step in call.last_uses_forward if for_gradients else call.last_uses:
+        for forward, whole, parts, weights, place, uses, uses_forward in self._forward_calls:
+            inputs: Any = ()
+            if whole is not None:
+                inputs = (values[whole],)
+            elif parts:
+                inputs = tuple(_part(values, part) for part in parts)
+            dropout = None if place is None else dropouts[place]
+            values.append(forward(Given(inputs, weights, dropout)))
+            for step in uses_forward if for_gradients else uses:
                 values[step] = None
         self._values = values if for_gradients else []
         output: Array = values[-1]
@@ -135,13 +155,9 @@ class Plan:
         slopes = _Slopes(self._shapes)
         slopes.found[-1] = gradient
         found: list[Array | None] = [None] * self._n_parameters
-        for number in range(len(self._calls) - 1, -1, -1):
-            call, whole = self._calls[number], self._whole[number]
-            if not call.has_gradient:
-                values.pop()
-                continue
+        for number, backward, needs_inputs, whole, call, wanted in self._backward_calls:
             inputs: Any = ()
-            if call.step.keeps in ("input", "both"):
+            if needs_inputs:
                 inputs = (
                     tuple(_part(values, part) for part in call.inputs)
                     if whole is None
@@ -149,12 +165,14 @@ class Plan:
                 )
             dropout = None if call.dropout is None else dropouts[call.dropout]
             # What is not needed any more is let go of at once: its memory serves the next step.
-            given = Given(inputs, call.weights, dropout, values.pop())
-            for_inputs, for_weights = call.step.backward(slopes.take(number), given)
+            output, values[number] = values[number], None
+            slope, slopes.found[number] = slopes.found[number], None
+            assert slope is not None
+            for_inputs, for_weights = backward(slope, Given(inputs, call.weights, dropout, output))
             if whole is not None and for_inputs and slopes.found[whole] is None:
                 slopes.found[whole] = for_inputs[0]
             else:
-                for part, own in zip(self._wanted[number], for_inputs, strict=True):
+                for part, own in zip(wanted, for_inputs, strict=True):
                     slopes.add(part, own)
             for place, own in zip(call.parameters, for_weights, strict=True):
                 before = found[place]
@@ -198,11 +216,6 @@ class _Slopes:
             self.found[step], self._is_own[step] = whole, True
             before = whole
         before[:n_rows, columns if columns is not None else slice(None)] += slope
-
-    def take(self, step: int) -> Array:
-        slope, self.found[step] = self.found[step], None
-        assert slope is not None
-        return slope
 
 
 def _find_last_uses(calls: list[Call]) -> None:

@@ -50,8 +50,8 @@ class HeldOutMixin:
         >>> from graphconv import GCNClassifier, load_dataset
         >>> clf = GCNClassifier(random_state=0).fit(load_dataset("karate"))
         >>> frame = clf.predictions_frame()
-        >>> frame.loc[0, "label"] == clf.predict()[0]
-        np.True_
+        >>> bool(frame.loc[0, "label"] == clf.predict()[0])
+        True
         >>> frame.index.name, list(frame.columns[:2])
         ('id', ['label', 'confidence'])
         """

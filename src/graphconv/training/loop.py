@@ -150,7 +150,8 @@ def train(
     # Batches that are made anew are made once for all replicas; processes that train together say
     # more at once, and less often.
     at_once = len(network.seeds) if callable(batches) or group else team_size(network)
-    with single_torch_thread():
+    # Numbers that grow too large are noticed in the loss, and told in words.
+    with single_torch_thread(), np.errstate(over="ignore", invalid="ignore"):
         everyone = Replicas(network, settings, group, extra)
         if resume_from is not None:
             check_saved(resume_from, network, state.stopping)

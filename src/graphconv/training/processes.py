@@ -133,11 +133,11 @@ class Processes:
 
     def as_one(self, make: Callable[[], Made]) -> Made:
         """Do something in every process; if it fails in one, the first says why and all end."""
-        made, failure = [], ""
+        made, failure, own_error = [], "", None
         try:
             made.append(make())
         except (ValueError, TypeError, OSError) as error:
-            failure = _words_of(error)
+            failure, own_error = _words_of(error), error
         texts = torch.zeros(self.count, _TEXT_BYTES, dtype=torch.uint8)
         encoded = failure.encode()[:_TEXT_BYTES]
         texts[self.rank, : len(encoded)] = torch.tensor(list(encoded), dtype=torch.uint8)
@@ -145,7 +145,8 @@ class Processes:
         for text in texts:
             words = bytes(text.tolist()).rstrip(b"\0").decode(errors="ignore")
             if words and self.is_first:
-                raise ValueError(words)
+                # Its own error knows more than its words: which parameters they name.
+                raise own_error or ValueError(words)
             if words:
                 raise SystemExit(2)
         return made[0]
