@@ -148,6 +148,7 @@ async function refresh() {
 
 // A question that somebody else has answered makes room for another one.
 async function refreshCard() {
+  if (nFetched) return; // a card is on its way, perhaps one that somebody chose
   if (question?.how === "chosen") return showCard(question.node, "chosen", turn);
   return nextQuestion(turn);
 }
@@ -162,10 +163,16 @@ async function nextQuestion(began = ++turn) {
 
 // What a person does comes first: whoever began before it comes too late to show a card.
 let turn = 0;
+let nFetched = 0; // cards that were asked for and have not come
 
 async function showCard(node, how, began = ++turn) {
-  const next = await ask(`card?node=${node}`);
-  if (began === turn) putCard(next, node, how);
+  nFetched++;
+  try {
+    const next = await ask(`card?node=${node}`);
+    if (began === turn) putCard(next, node, how);
+  } finally {
+    nFetched--;
+  }
 }
 
 function putCard(next, node, how) {
@@ -230,6 +237,7 @@ const likeliest = () => card.shares.length ? card.shares.indexOf(Math.max(...car
 
 function drawClasses() {
   const box = $("classes");
+  const held = [...box.querySelectorAll("button")].indexOf(document.activeElement); // keeps the focus
   const best = likeliest();
   if (yesNo && best >= 0) {
     const asked = yesNoSuggested ?? best;
@@ -241,10 +249,12 @@ function drawClasses() {
     no.append(make("kbd", "2"), dot(-1), make("span", "No", "name"));
     no.addEventListener("click", sayNo);
     box.replaceChildren(make("p", `Is it ${card.classes[asked]}?`), yes, no);
+    box.querySelectorAll("button")[held]?.focus();
     return;
   }
   box.replaceChildren(...card.classes.map((_, k) => classButton(k, k < 9 ? String(k + 1) : "", () => answer(k))));
   if (!card.classes.length) box.append(make("p", "There is no class yet: press N to name the first one."));
+  box.querySelectorAll("button")[held]?.focus();
 }
 
 function classButton(k, key, act) {
