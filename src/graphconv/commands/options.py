@@ -128,7 +128,7 @@ Split = Annotated[
     _data(
         "--split",
         "SPLIT",
-        "public, random (20 a class, 500 validation, 1000 test), "
+        "public, random (20 per class, 500 validation, 1000 test), "
         "fraction:TRAIN,VALIDATION,TEST, kfold:K,I, time:COLUMN (the past trains) or group:COLUMN "
         "(no group in two parts). Default: the data's own, else fraction:0.6,0.2,0.2.",
     ),
@@ -391,7 +391,7 @@ CompareSplit = Annotated[
     _data(
         "--split",
         "SPLIT",
-        "fraction:TRAIN,VALIDATION,TEST or random (20 a class, 500 validation, 1000 test). "
+        "fraction:TRAIN,VALIDATION,TEST or random (20 per class, 500 validation, 1000 test). "
         "Default: fraction:0.6,0.2,0.2.",
     ),
 ]

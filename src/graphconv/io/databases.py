@@ -3,7 +3,7 @@
 A connection string enters, batches of Arrow records leave. SQLite and PostgreSQL are read by their
 ADBC drivers: one interface for both, which streams Arrow batches without going through Python
 objects, from wheels that hold all they need. (DuckDB's scanners have to be downloaded at run time,
-which many networks forbid, and connectorx knows no lists of numbers.) DuckDB speaks Arrow itself.
+which many networks forbid.) DuckDB speaks Arrow itself.
 
 Passwords are part of a connection string and of nothing else: no message, name or file holds them.
 """

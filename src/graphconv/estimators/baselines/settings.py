@@ -2,8 +2,9 @@
 
 By validation accuracy in scripts/tune_baselines.py, which removes the labels of test nodes, and
 with "--protocol inductive" the nodes themselves; measured/tuning.jsonl has the trials. Exceptions:
-the simple variants, and on NELL all methods but ICA, have settings from earlier runs, also by
-validation accuracy, some of which showed test accuracy as well (docs/log.md). On NELL the inductive
+label propagation, the MLP, SGC, transductive ManiReg and SemiEmb, the simple variants, and on NELL
+all methods but ICA, have settings from earlier runs, also by validation accuracy, some of which
+showed test accuracy as well (docs/log.md). On NELL the inductive
 variants took over the transductive settings. Nothing was chosen yet for Planetoid-I, transductive
 and joined, on Citeseer and Pubmed; DeepWalk on Pubmed has the window of the others.
 
