@@ -91,10 +91,10 @@ def simulate(graph: Graph, method: str, seed: int, n_answers: int) -> dict[str, 
         person.answer(_question(learner, person, method, number, off_limits), method, number)
         if method == "page":
             picture = learner.fit(person.labels, person.met, number)
-            shares = None if picture is None else picture.shares
+            probabilities = None if picture is None else picture.probabilities
         else:
-            shares = _fit_anew(learner, person, preset, seed + number)
-        accuracies.append(person.accuracy(shares))
+            probabilities = _fit_anew(learner, person, preset, seed + number)
+        accuracies.append(person.accuracy(probabilities))
     result = {"seed": seed, "accuracy": accuracies, "seconds": perf_counter() - started}
     if method == "page":
         for group in range(N_GROUPS):
@@ -126,18 +126,18 @@ class _Person:
         if method == "page" and number % RANDOM_EVERY == RANDOM_EVERY - 1:
             self.random.append(node)
 
-    def accuracy(self, shares: Any, nodes: IntArray | None = None) -> float:
+    def accuracy(self, probabilities: Any, nodes: IntArray | None = None) -> float:
         nodes = self.graph.test_index if nodes is None else nodes
-        if shares is None:  # of one class only: everything is taken for it
+        if probabilities is None:  # of one class only: everything is taken for it
             found = np.full(len(nodes), self.codes[0])
         else:
-            found = np.array(self.codes)[shares[nodes].argmax(axis=1)]
+            found = np.array(self.codes)[probabilities[nodes].argmax(axis=1)]
         return float(100 * (found == self.graph.labels[nodes]).mean())
 
     def accuracy_of_unlabelled(self, learner: Learner) -> float:
         nodes = np.flatnonzero((self.labels < 0) & self.graph.is_labelled)
-        shares = None if learner.picture is None else learner.picture.shares
-        return self.accuracy(shares, nodes)
+        probabilities = None if learner.picture is None else learner.picture.probabilities
+        return self.accuracy(probabilities, nodes)
 
 
 def _question(
@@ -171,11 +171,11 @@ def _fit_anew(learner: Learner, person: _Person, preset: str, seed: int) -> Any:
     graph = person.graph.with_labels(person.labels, person.met)
     overrides = {"max_epochs": 200, "early_stopping": "none"}
     fitted = fit_gcn(graph, preset=preset, overrides=overrides, seeds=[seed], validation_fraction=0)
-    shares = fitted.probabilities()[:, 0]
+    probabilities = fitted.probabilities()[:, 0]
     from graphconv.results.labelling import Picture
 
-    learner.picture = Picture(0, fitted, shares, person.labels, 0, 0)
-    return shares
+    learner.picture = Picture(0, fitted, probabilities, person.labels, 0, 0)
+    return probabilities
 
 
 def summarise(records: dict[tuple[str, str], list[dict[str, Any]]]) -> dict[str, Any]:

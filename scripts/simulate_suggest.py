@@ -28,7 +28,7 @@ import numpy.typing as npt
 from graphconv.commands.console import Screen
 from graphconv.estimators.runs import Record, RunLog, Series
 from graphconv.graph import Graph
-from graphconv.paper.paper_figures import TITLES
+from graphconv.paper.published import TITLES
 from graphconv.paper.workers import run_all
 from graphconv.results.suggest import suggest
 from graphconv.training.fit import fit_gcn

@@ -19,7 +19,7 @@ from graphconv.estimators.baselines.ica import independent_runs
 from graphconv.estimators.baselines.planetoid_network import PlanetoidNetwork
 from graphconv.estimators.baselines.semi_embedding import PairDraw
 from graphconv.estimators.baselines.settings import CHOSEN, VARIANTS, chosen_settings
-from graphconv.estimators.baselines.transductive import links_of, with_known_classes
+from graphconv.estimators.baselines.transductive import neighbour_matrix, with_known_classes
 
 PATH = np.diag(np.ones(3), 1) + np.diag(np.ones(3), -1)  # 0 - 1 - 2 - 3
 
@@ -268,12 +268,12 @@ class TestICA:
 
 class TestWalks:
     def test_every_step_is_an_edge(self):
-        links = random_graph().adjacency
-        starts = np.flatnonzero(np.diff(links.indptr))
-        walks = random_walks(links, starts, 8, np.random.default_rng(0))
+        neighbours = random_graph().adjacency
+        starts = np.flatnonzero(np.diff(neighbours.indptr))
+        walks = random_walks(neighbours, starts, 8, np.random.default_rng(0))
         assert walks.shape == (len(starts), 9)
         assert np.array_equal(walks[:, 0], starts)
-        assert (links.toarray()[walks[:, :-1], walks[:, 1:]] > 0).all()
+        assert (neighbours.toarray()[walks[:, :-1], walks[:, 1:]] > 0).all()
 
     def test_weights_are_chances(self):
         star = sp.csr_array(np.array([[0, 1, 3, 0], [1, 0, 0, 0], [3, 0, 0, 0], [0, 0, 0, 0]]))
@@ -328,9 +328,9 @@ def test_mlp_does_not_look_at_edges():
 
 class TestSemiEmbedding:
     def test_pairs(self):
-        links = random_graph().adjacency
-        left, right, others = PairDraw(links).draw(200, np.random.default_rng(0))
-        dense = links.toarray()
+        neighbours = random_graph().adjacency
+        left, right, others = PairDraw(neighbours).draw(200, np.random.default_rng(0))
+        dense = neighbours.toarray()
         assert (dense[left, right] > 0).all()
         assert (dense[left, others] == 0).all()
         assert (left != others).all()
@@ -417,8 +417,8 @@ def test_nodes_of_unknown_classes_leave_the_splits():
     assert len(known.test_index) == (graph.labels[rest[10:]] != 1).sum()
 
 
-def test_links_of_a_directed_graph_go_both_ways_without_loops():
+def test_neighbours_in_a_directed_graph_go_both_ways_without_loops():
     directed = Graph([[1, 2, 0], [0, 0, 0], [0, 1, 0]], directed=True)
-    links = links_of(directed)
-    assert links.toarray().tolist() == [[0, 2, 0], [2, 0, 1], [0, 1, 0]]
-    assert links.nnz == 4  # a loop is gone, not a neighbour of weight 0
+    neighbours = neighbour_matrix(directed)
+    assert neighbours.toarray().tolist() == [[0, 2, 0], [2, 0, 1], [0, 1, 0]]
+    assert neighbours.nnz == 4  # a loop is gone, not a neighbour of weight 0

@@ -151,7 +151,7 @@ def test_baselines_have_sets_doubts_and_an_estimate(method):
     assert clf.estimate_accuracy() == accuracy_interval(
         graph.labels[test], clf.predict_proba()[test]
     )
-    assert clf.doubtful_labels()[0].given_share < 0.5
+    assert clf.doubtful_labels()[0].given_probability < 0.5
 
 
 def test_rows_attached_to_the_training_graph_get_sets():
@@ -189,7 +189,7 @@ def test_flipped_labels_are_found():
     first = [one.node for one in found[:8]]
     # 8 of 140 by chance would be half a hit.
     assert len(set(first) & set(flipped.tolist())) >= 4
-    margins = [one.likelier_share - one.given_share for one in found]
+    margins = [one.likelier_probability - one.given_probability for one in found]
     assert margins == sorted(margins, reverse=True)
     assert min(margins) >= 0
 

@@ -37,7 +37,7 @@ def test_without_two_classes_there_is_no_model(graph):
     labels[3] = 0
     assert learner.fit(labels, ["one"], 1) is None
     labels[4] = 1
-    assert learner.fit(labels, ["one", "two"], 2).shares.shape == (200, 2)
+    assert learner.fit(labels, ["one", "two"], 2).probabilities.shape == (200, 2)
     labels[4] = -1  # taken back
     assert learner.fit(labels, ["one", "two"], 3) is None
 
@@ -116,5 +116,5 @@ def test_learning_beats_chance_with_twenty_answers(graph):
     learner = Learner(graph)
     labels = label_some(learner, graph, 20)
     unknown = labels < 0
-    right = learner.picture.shares.argmax(axis=1)[unknown] == graph.labels[unknown]
+    right = learner.picture.probabilities.argmax(axis=1)[unknown] == graph.labels[unknown]
     assert right.mean() > 0.6

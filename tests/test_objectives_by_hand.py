@@ -364,7 +364,7 @@ class TestPlanetoidTraining:
     def test_walks_have_the_wanted_number_length_and_window(self, monkeypatch):
         seen = []
 
-        def walks(links, starts, n_steps, rng):
+        def walks(neighbours, starts, n_steps, rng):
             seen.append((len(starts), n_steps, int(max(starts)) < 6))
             return np.tile(np.arange(4), (len(starts), 1))
 

@@ -17,7 +17,7 @@ from graphconv.paper import (
     depth,
     epoch_timing,
     karate,
-    paper_figures,
+    published,
     random_splits,
     self_loops,
     table1,
@@ -57,16 +57,16 @@ def gcn_settings(series: Series, names: dict[str, Any]) -> dict[str, Any]:
 
 def test_table_2_is_the_papers() -> None:
     printed = paper_text.rows_of(paper_text.TABLE2)
-    assert {METHOD_NAMES[name] for name in paper_figures.TABLE2} == set(printed)
+    assert {METHOD_NAMES[name] for name in published.TABLE2} == set(printed)
     for name, title in METHOD_NAMES.items():
         cells = printed[title]
         figures = [float(cell.split()[0]) for cell in cells]
-        assert [paper_figures.TABLE2[name][dataset] for dataset in DATASETS] == figures
+        assert [published.TABLE2[name][dataset] for dataset in DATASETS] == figures
         in_brackets = [int(cell.split("(")[1].rstrip("s)")) for cell in cells if "(" in cell]
-        seconds = paper_figures.TABLE2_SECONDS.get(name, {})
+        seconds = published.TABLE2_SECONDS.get(name, {})
         assert [seconds[dataset] for dataset in DATASETS if dataset in seconds] == in_brackets
         errors = [float(cell.split("+-")[1]) for cell in cells if "+-" in cell]
-        known = paper_figures.TABLE2_STANDARD_ERROR.get(name, {})
+        known = published.TABLE2_STANDARD_ERROR.get(name, {})
         assert [known[dataset] for dataset in DATASETS if dataset in known] == errors
 
 
@@ -75,7 +75,7 @@ def test_table_3_is_the_papers() -> None:
     assert list(table3.TITLES.values()) == list(printed)
     for name, title in table3.TITLES.items():
         figures = [float(cell) for cell in printed[title]]
-        assert [paper_figures.TABLE3[name][dataset] for dataset in CITATION] == figures
+        assert [published.TABLE3[name][dataset] for dataset in CITATION] == figures
 
 
 # What is run
@@ -182,9 +182,9 @@ def test_learned_self_loops_are_noted(tmp_path: Path) -> None:
 def test_table_1_is_the_papers(tmp_path: Path) -> None:
     printed = paper_text.rows_of(paper_text.TABLE1)
     for dataset in DATASETS:
-        _, nodes, edges, classes, features, rate = printed[paper_figures.TITLES[dataset]]
+        _, nodes, edges, classes, features, rate = printed[published.TITLES[dataset]]
         whole = [int(cell.replace(",", "")) for cell in (nodes, edges, classes, features)]
-        assert paper_figures.TABLE1[dataset] == (*whole, float(rate))
+        assert published.TABLE1[dataset] == (*whole, float(rate))
         assert table1.LISTED_NEIGHBOURS[dataset] == 2 * whole[1]
     with RunLog(tmp_path / "runs.jsonl") as log:
         section = table1.section(Request(tmp_path, datasets=("cora",)), log)
@@ -245,7 +245,7 @@ def test_figure_2_is_the_papers() -> None:
     assert edges == sorted(edges)
     assert paper_text.TIMING["n_epochs"] == timing.N_EPOCHS
     assert paper_text.TIMING["n_hidden"] == epoch_timing.N_HIDDEN
-    assert (edges[0], edges[-1]) == paper_figures.TIMING_EDGES
+    assert (edges[0], edges[-1]) == published.TIMING_EDGES
     graph = load_dataset("random:500")
     assert graph.n_edges == 1000
     assert graph.features is None

@@ -113,8 +113,8 @@ def test_teams_train_one_after_the_other(variant, early_stopping):
         np.testing.assert_allclose(figures[:n_epochs], np.array(own.epochs)[:, :, 0], rtol=1e-12)
         assert np.isnan(figures[n_epochs:]).all()  # it costs nothing once it has stopped
     # Two, two and one; who has stopped leaves the others to go on.
-    assert {len(progress.figures.train_loss) for progress in told} <= {1, 2}
-    assert sum(len(progress.figures.train_loss) for progress in told) == state.n_run.sum()
+    assert {len(progress.scores.train_loss) for progress in told} <= {1, 2}
+    assert sum(len(progress.scores.train_loss) for progress in told) == state.n_run.sum()
     done = [progress.n_epochs_done for progress in told]
     assert done == sorted(done)
     assert [progress.n_waiting for progress in (told[0], told[-1])] == [3, 0]

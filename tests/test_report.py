@@ -14,7 +14,7 @@ from tests.generated_graphs import generate, split
 
 from graphconv import GCNClassifier, Graph, load_dataset
 from graphconv.report import sections, words
-from graphconv.report.findings import Findings, links
+from graphconv.report.findings import Findings, n_neighbours
 from graphconv.report.page import write_report
 from graphconv.results.predictions import Predictions
 from graphconv.training.calibration import Calibration
@@ -132,7 +132,7 @@ def test_neighbours_and_links():
     assert found.share == pytest.approx(29 / 30)
     assert found.by_chance == pytest.approx((16 / 31) ** 2 + (15 / 31) ** 2)
     loops = Graph([[1, 1, 0], [0, 0, 0], [0, 1, 0]], directed=True)
-    assert links(loops).tolist() == [1, 2, 1]
+    assert n_neighbours(loops).tolist() == [1, 2, 1]
 
 
 def test_doubtful_labels_are_the_surest_contradictions():

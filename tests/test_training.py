@@ -158,7 +158,7 @@ def test_progress_is_told_after_each_epoch():
     assert [progress.epoch for progress in told] == list(range(1, 13))
     assert {progress.max_epochs for progress in told} == {12}
     assert {progress.n_running for progress in told} == {2}
-    np.testing.assert_array_equal(told[3].figures, state.epochs[3])
+    np.testing.assert_array_equal(told[3].scores, state.epochs[3])
 
 
 def test_training_loss_falls():

@@ -161,7 +161,7 @@ def explain(
 ) -> None:
     """Say why a node has its label: which edges, neighbours and features carried it.
 
-    Each is taken away by itself and the prediction is computed again, so the figures are exact:
+    Each is taken away by itself and the prediction is computed again, so the numbers are exact:
     above 0 speaks for the label, below 0 against it. Data as for 'graphconv predict'.
     """
     from graphconv.commands.labelling import run_explanation

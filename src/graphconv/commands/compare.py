@@ -1,4 +1,4 @@
-"""What `graphconv compare` does: load data, compare methods on it, write figures and plot, tell."""
+"""What `graphconv compare` does: load data, compare methods on it, write numbers and plot, tell."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run_comparison(
     output: Path | None,
     screen: Screen,
 ) -> None:
-    """Compare methods on somebody's data; print the table, write figures and plot to a folder."""
+    """Compare methods on somebody's data; print the table, write numbers and plot to a folder."""
     chosen = choose_methods(methods)
     check_options_are_used(data)
     with _saying_how_to_go_on():

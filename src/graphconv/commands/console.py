@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Seconds between two plain lines of progress.
 LINE_EVERY = 5.0
-# Cells of a progress bar, and those that its figures may take.
+# Cells of a progress bar, and those that its numbers may take.
 _BAR = 20
 _FIGURES, _TIME_LEFT = 48, 16
 _NUMBER = re.compile(r"[+-]?[\d.,]+( %)?( ± [\d.]+)?|-|")
@@ -130,11 +130,11 @@ def _bar(title: str, first: str) -> Iterator[Callable[[Epoch], None]]:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=_BAR),
-        TextColumn("{task.fields[figures]}", markup=False),
+        TextColumn("{task.fields[numbers]}", markup=False),
     )
     title = _shortened(printable(title), (width_of(sys.stderr) or 80) - _BAR - _FIGURES)
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(title, total=None, figures=first)
+        task = bars.add_task(title, total=None, numbers=first)
         last = 0.0
 
         def show(progress: Epoch) -> None:
@@ -146,7 +146,7 @@ def _bar(title: str, first: str) -> Iterator[Callable[[Epoch], None]]:
                     task,
                     total=progress.n_replicas * progress.max_epochs,
                     completed=progress.n_epochs_done,
-                    figures=_figures(progress),
+                    numbers=_numbers(progress),
                 )
 
         yield show
@@ -214,18 +214,18 @@ def _epoch_lines(title: str) -> Callable[[Epoch], None]:
         nonlocal last
         if monotonic() - last > LINE_EVERY:
             last = monotonic()
-            print(printable(f"{title}: {_figures(progress)}"), file=sys.stderr, flush=True)
+            print(printable(f"{title}: {_numbers(progress)}"), file=sys.stderr, flush=True)
 
     return show
 
 
-def _figures(progress: Epoch) -> str:
-    figures = progress.figures
-    text = f"epoch {progress.epoch}/{progress.max_epochs}, loss {figures.train_loss.mean():.3f}"
+def _numbers(progress: Epoch) -> str:
+    scores = progress.scores
+    text = f"epoch {progress.epoch}/{progress.max_epochs}, loss {scores.train_loss.mean():.3f}"
     if progress.n_replicas > 1:
         n_begun = progress.n_replicas - progress.n_waiting
         text = f"{n_begun} of {progress.n_replicas} models, {text}"
-    accuracy = figures.validation_accuracy.mean()
+    accuracy = scores.validation_accuracy.mean()
     return text if accuracy != accuracy else f"{text}, validation {100 * accuracy:.1f} %"
 
 

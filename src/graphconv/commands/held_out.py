@@ -35,13 +35,13 @@ class HeldOut:
 
     Parameters
     ----------
-    figures : dict
+    scores : dict
         For the results: "accuracy", with its interval and where it is from, and "prediction_sets".
     out_of_fold : OutOfFold, optional
     sets : array of bool of shape (n_nodes, n_classes), optional
     """
 
-    figures: dict[str, Any]
+    scores: dict[str, Any]
     out_of_fold: OutOfFold | None = None
     sets: npt.NDArray[np.bool_] | None = None
 
@@ -85,20 +85,20 @@ def judge(
         if found is None:
             found = accuracy_interval(held_out.labels, held_out.probabilities)
             source, n_nodes = "cross-validation", len(held_out.labels)
-    figures: dict[str, Any] = {"accuracy": None}
+    scores: dict[str, Any] = {"accuracy": None}
     if found is not None:
-        figures["accuracy"] = {**found._asdict(), "from": source, "n_nodes": n_nodes}
+        scores["accuracy"] = {**found._asdict(), "from": source, "n_nodes": n_nodes}
     if coverage is None or held_out is None:
-        return HeldOut(figures, held_out)
+        return HeldOut(scores, held_out)
     rule = find_set_rule(held_out, coverage)
     sets = rule.apply(graph, probabilities)
     sizes = sets[: graph.n_entities].sum(axis=1)
-    figures["prediction_sets"] = {
+    scores["prediction_sets"] = {
         **asdict(rule),
         "mean_size": float(sizes.mean()),
         "singletons": float((sizes == 1).mean()),
     }
-    return HeldOut(figures, held_out, sets)
+    return HeldOut(scores, held_out, sets)
 
 
 def _is_worth_it(graph: Graph, seconds: float, screen: Screen) -> bool:
@@ -168,8 +168,8 @@ def run_doubt(folder: Path, n: int, screen: Screen, output: Path | None = None) 
         "id": [one.node for one in found],
         "given": [one.given for one in found],
         "likelier": [one.likelier for one in found],
-        "p_given": [one.given_share for one in found],
-        "p_likelier": [one.likelier_share for one in found],
+        "p_given": [one.given_probability for one in found],
+        "p_likelier": [one.likelier_probability for one in found],
     }
     if output is not None:
         write_table(columns, output)

@@ -59,16 +59,16 @@ def run_prediction(
     with screen.showing() as progress:
         advance = counter(progress, "predicting", graph.n_nodes * n_passes)
         each = fitted.probabilities(graph, scratch=output.resolve().parent, advance=advance)
-    shares = fitted.calibrate(mean_over_runs(each))
+    probabilities = fitted.calibrate(mean_over_runs(each))
     rule = saved_rule(saved.metrics)
     predictions = Predictions(
         graph,
-        shares,
+        probabilities,
         known.class_names,
         known.is_multilabel,
         trained_on=known,
         separator=saved.table_options.get("label_separator") or ";",
-        sets=None if rule is None else rule.apply(graph, shares),
+        sets=None if rule is None else rule.apply(graph, probabilities),
     )
     for note in notes:
         screen.remark(note)

@@ -397,7 +397,7 @@ CompareSplit = Annotated[
 ]
 CompareFolder = Annotated[
     Path | None,
-    _output("--output -o", "DIR", "Folder for runs, figures and plot. Default: runs/compare-NAME."),
+    _output("--output -o", "DIR", "Folder for runs, numbers and plot. Default: runs/compare-NAME."),
 ]
 
 _label = partial(option, "Page")

@@ -8,7 +8,7 @@ from graphconv.commands.console import Screen
 from graphconv.storage.memory import in_units
 
 
-def show_figures(about: list[dict[str, int]], screen: Screen) -> None:
+def show_costs(about: list[dict[str, int]], screen: Screen) -> None:
     """The table of the processes."""
     shown: dict[str, Callable[[dict[str, int]], str]] = {
         "peak memory": lambda row: in_units(row["peak_memory"]),

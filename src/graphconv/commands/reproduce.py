@@ -16,7 +16,7 @@ from graphconv.io.files import json_text, replacing_file
 from graphconv.paper import depth, random_splits, self_loops, table2, table3
 from graphconv.paper.machine import describe_machine
 from graphconv.paper.page import to_html, to_markdown
-from graphconv.paper.paper_figures import DATASETS
+from graphconv.paper.published import DATASETS
 from graphconv.paper.section import Request, Section
 from graphconv.paper.workers import run_all
 

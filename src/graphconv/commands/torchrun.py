@@ -19,7 +19,7 @@ import torch
 
 from graphconv.commands.console import Screen
 from graphconv.commands.data_source import DataRequest, load_outline
-from graphconv.commands.process_table import show_figures
+from graphconv.commands.process_table import show_costs
 from graphconv.commands.train import about_earlier, about_kernels, finish, tell_if_finished
 from graphconv.commands.training_job import Job, ModelRequest, identity_of, load_job, resolve
 from graphconv.engine.blocks import Array, Space, n_stages, run_in_blocks
@@ -48,7 +48,7 @@ from graphconv.training.fitted import FittedGCN, scaled_features
 from graphconv.training.loop import MakeBatches, TrainingState, single_torch_thread, train
 from graphconv.training.part_batches import Members, PartBatches
 from graphconv.training.part_memory import settle_part_batches
-from graphconv.training.process_figures import process_figures
+from graphconv.training.process_costs import process_costs
 from graphconv.training.processes import Processes, started_processes
 
 # Rows of predictions that travel at a time.
@@ -312,7 +312,7 @@ class _Trainer:
             )[: self.part.n_own]
         fitted = FittedGCN(graph, self.settings, self.scaler, self.network, 0)
         own = (
-            fitted.shares(torch.from_numpy(logits[first : first + BLOCK_ROWS]))
+            fitted.from_logits(torch.from_numpy(logits[first : first + BLOCK_ROWS]))
             for first in range(0, len(logits), BLOCK_ROWS)
         )
         if self.lead is None:
@@ -339,9 +339,7 @@ class _Trainer:
         """Memory and bytes of every process."""
         n_epochs = max(1, len(state.epochs) - self.n_earlier)
         made = self.batches.sent_making
-        return process_figures(
-            self.part, self.processes, self.network, made, n_epochs, self.seconds
-        )
+        return process_costs(self.part, self.processes, self.network, made, n_epochs, self.seconds)
 
 
 class _PartHalo:
@@ -391,5 +389,5 @@ def _finish(
     )
     if lead.job.wanted.calibrate:
         fitted = calibrated(fitted, each)
-    show_figures(about, screen)
+    show_costs(about, screen)
     finish(lead.job, lead.file, fitted, each, started, {"processes": about})

@@ -111,7 +111,7 @@ def _train_baseline(job: Job) -> None:
         "settings": params,
         "calibration": asdict(fitted.calibration),
         **measure_calibration(graph, fitted.each[test].mean(axis=1), calibrated[test]),
-        **held_out.figures,
+        **held_out.scores,
     }
     saved = SavedMethod(fitted, job.loaded.encoding, job.data.table_options, results)
     predictions = job.predictions(graph, calibrated, held_out.sets)
@@ -193,7 +193,7 @@ def finish(
         "self_loop_weight": fitted.self_loop_weight,
         "calibration": asdict(fitted.calibration),
         **measure_calibration(fitted.graph, before, calibrated[fitted.graph.test_index]),
-        **held_out.figures,
+        **held_out.scores,
         **(more_results or {}),
     }
     saved = SavedModel(fitted, job.loaded.encoding, job.data.table_options, results, file.identity)

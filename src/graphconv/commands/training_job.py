@@ -149,10 +149,15 @@ class Job:
             "output": str(self.folder),
         }
 
-    def predictions(self, graph: Graph, shares: Any, sets: Any = None) -> Predictions:
+    def predictions(self, graph: Graph, probabilities: Any, sets: Any = None) -> Predictions:
         separator = self.data.table_options.get("label_separator") or ";"
         return Predictions(
-            graph, shares, graph.class_names, graph.is_multilabel, separator=separator, sets=sets
+            graph,
+            probabilities,
+            graph.class_names,
+            graph.is_multilabel,
+            separator=separator,
+            sets=sets,
         )
 
     def tell(self, results: dict[str, Any], what: str) -> None:

@@ -89,8 +89,8 @@ def run_in_blocks(
     >>> from graphconv.engine.blocks import run_in_blocks
     >>> fitted = fit_gcn(load_dataset("karate"))
     >>> logits = run_in_blocks(fitted.network, fitted.graph, fitted.scaler)
-    >>> shares = np.exp(logits) / np.exp(logits).sum(axis=2, keepdims=True)
-    >>> bool(np.allclose(shares, fitted.probabilities(), atol=1e-6))
+    >>> probabilities = np.exp(logits) / np.exp(logits).sum(axis=2, keepdims=True)
+    >>> bool(np.allclose(probabilities, fitted.probabilities(), atol=1e-6))
     True
     """
     budget = available_memory() // 2 if memory is None else memory

@@ -67,7 +67,7 @@ class Need(NamedTuple):
     where: str = ""  # in words, where there are several processes
 
 
-class Share(Protocol):
+class ProcessPart(Protocol):
     """What one of several processes has of a graph; all of them call its methods together."""
 
     n_own: int  # nodes; those of the halo follow them
@@ -97,7 +97,7 @@ def estimate_memory(
     graph: Graph,
     settings: Settings,
     n_replicas: int = 1,
-    share: Share | None = None,
+    part: ProcessPart | None = None,
 ) -> MemoryEstimate:
     """The memory a training with these settings will take.
 
@@ -106,7 +106,7 @@ def estimate_memory(
     graph : Graph
     settings : Settings
     n_replicas : int
-    share : Share, optional
+    part : ProcessPart, optional
         Where the graph is a part of one, what its process has; its splits are those of the part.
 
     Examples
@@ -117,12 +117,12 @@ def estimate_memory(
     >>> 0 < estimate.training < estimate.total
     True
     """
-    n_features = graph.n_features if share is None else share.n_features
+    n_features = graph.n_features if part is None else part.n_features
     program = make_model(settings, n_features, max(1, graph.n_classes)).program
     n_hops = program.n_hops
     targets, watched = graph.train_index, graph.validation_index
     n_targets, n_watched = (
-        len(index) if share is None else share.add_up(len(index)) for index in (targets, watched)
+        len(index) if part is None else part.add_up(len(index)) for index in (targets, watched)
     )
     n_batches = 1
     if settings.batch_size is not None and settings.batch_size < n_targets:
@@ -130,15 +130,15 @@ def estimate_memory(
         targets = targets[: -(-settings.batch_size * len(targets) // n_targets)]
         n_batches = 2  # the next one is made while one is trained on
     fanouts = settings.fanouts(n_hops)
-    reach = _reach(graph, targets, n_hops, fanouts, share)
+    reach = _reach(graph, targets, n_hops, fanouts, part)
     if n_batches > 1 or fanouts is not None:
         n_watched = 0  # no larger than a training batch, and not at the same time
-    own = _training_bytes(graph, settings, program, n_replicas, reach, share)
-    batch = _batch_bytes(graph, reach, share)
+    own = _training_bytes(graph, settings, program, n_replicas, reach, part)
+    batch = _batch_bytes(graph, reach, part)
     held, summing = batch * (n_batches - 1), 0
     if n_watched:
-        watched_reach = _reach(graph, watched, n_hops, None, share)
-        held += _batch_bytes(graph, watched_reach, share)
+        watched_reach = _reach(graph, watched, n_hops, None, part)
+        held += _batch_bytes(graph, watched_reach, part)
         if n_hops:
             # Features that are summed beforehand lie beside those that they will replace.
             summing = batch + _feature_bytes(graph, watched_reach.n_within[-2])
@@ -147,7 +147,7 @@ def estimate_memory(
         resident=resident_memory(),
         scaling=_scaling_bytes(graph),
         training=kept + held + max(own, summing),
-        prediction=_prediction_bytes(graph, program, n_replicas, share),
+        prediction=_prediction_bytes(graph, program, n_replicas, part),
     )
 
 
@@ -157,21 +157,21 @@ def settle_batches(
     n_replicas: int,
     *,
     auto: bool = True,
-    share: Share | None = None,
+    part: ProcessPart | None = None,
 ) -> tuple[Settings, str]:
     """The settings to train with, and what to tell about memory.
 
     Where full-batch training would not fit the memory that is available, mini-batches take its
     place; without `auto` that is an error. Settings that say how to batch stay as they are. Several
-    processes, each with its part and its share, come to the same settings.
+    processes, each with its part, come to the same settings.
     """
     n_numbers = n_numbers_of(graph)
-    if (n_numbers if share is None else share.add_up(n_numbers)) < _SMALL:
+    if (n_numbers if part is None else part.add_up(n_numbers)) < _SMALL:
         return settings, ""
-    estimate = estimate_memory(graph, settings, n_replicas, share)
+    estimate = estimate_memory(graph, settings, n_replicas, part)
     need = Need(estimate.total, estimate.more, available_memory())
-    if share is not None:
-        need = share.tightest(need)
+    if part is not None:
+        need = part.tightest(need)
     said = f"{in_units(need.total)} of memory needed, {in_units(need.free)} available{need.where}"
     if need.more <= need.free or settings.batch_size is not None:
         return settings, f"about {said}"
@@ -211,30 +211,30 @@ def _reach(
     targets: IntArray,
     n_hops: int,
     fanouts: tuple[int, ...] | None,
-    share: Share | None,
+    part: ProcessPart | None,
 ) -> _Reach:
     """How many rows lie within each hop, looked at in pieces: the graph may be on disk."""
-    n_own = graph.n_nodes if share is None else share.n_own
+    n_own = graph.n_nodes if part is None else part.n_own
     if fanouts is not None:
         return _sampled_reach(graph, len(targets), fanouts, n_own)
     is_seen = np.zeros(graph.n_nodes, dtype=bool)
     is_seen[targets] = True
     counts, ring = [int(is_seen.sum())], targets
     for _ in range(n_hops):
-        if share is None and counts[-1] == n_own:
+        if part is None and counts[-1] == n_own:
             counts.append(counts[-1])
             continue
         before = is_seen.copy()
         for first in range(0, len(ring), _ROWS_AT_A_TIME):
             _mark_neighbours(graph.adjacency, ring[first : first + _ROWS_AT_A_TIME], is_seen)
-        if share is not None:
+        if part is not None:
             # What the others' targets reach here is computed here.
-            is_seen[share.lent(n_own + np.flatnonzero(is_seen[n_own:]))] = True
+            is_seen[part.lent(n_own + np.flatnonzero(is_seen[n_own:]))] = True
         ring = np.flatnonzero(is_seen[:n_own] & ~before[:n_own])
         counts.append(counts[-1] + len(ring))
     lengths = np.diff(graph.adjacency.indptr)
     n_entries = int(lengths[is_seen].sum())
-    if share is not None:  # the rows of the last hop sum over nothing, and are not kept
+    if part is not None:  # the rows of the last hop sum over nothing, and are not kept
         n_entries -= int(lengths[ring].sum()) if n_hops else n_entries
     return _Reach(tuple(counts), n_entries, int(is_seen[n_own:].sum()))
 
@@ -277,17 +277,17 @@ def _scaling_bytes(graph: Graph) -> int:
     return _n_feature_numbers(graph) * (24 if sp.issparse(graph.features) else 16)
 
 
-def _batch_bytes(graph: Graph, reach: _Reach, share: Share | None) -> int:
+def _batch_bytes(graph: Graph, reach: _Reach, part: ProcessPart | None) -> int:
     """What a batch keeps: rows, degrees, its part of the adjacency matrix, its features."""
     # Indices and values, and what is left of the counts by which blocks are cut out; of a part,
     # the transposed matrix as well.
-    matrix = (10 if share is None else _PART_ENTRY_BYTES) * reach.n_entries
+    matrix = (10 if part is None else _PART_ENTRY_BYTES) * reach.n_entries
     if 4 * reach.n_within[-1] > kernels.NEAR_BYTES:
         matrix += 4 * reach.n_entries  # the scale of each
     # Which rows travel is known for each hop, where they come from and where they go to.
-    links = reach.n_halo * 2 * 16 * (len(reach.n_within) - 1)
+    exchanges = reach.n_halo * 2 * 16 * (len(reach.n_within) - 1)
     n_rows = reach.n_within[-1]
-    return matrix + links + 24 * n_rows + _feature_bytes(graph, n_rows)
+    return matrix + exchanges + 24 * n_rows + _feature_bytes(graph, n_rows)
 
 
 def _feature_bytes(graph: Graph, n_rows: int) -> int:
@@ -303,12 +303,12 @@ def _training_bytes(
     program: Program,
     n_replicas: int,
     reach: _Reach,
-    share: Share | None,
+    part: ProcessPart | None,
 ) -> int:
     """A batch, its activations with their gradients, and the weights with Adam's moments."""
     n_in_first = reach.n_within[-1]
     n_at_once = n_replicas
-    if share is None and settings.is_full_batch(len(graph.train_index)):
+    if part is None and settings.is_full_batch(len(graph.train_index)):
         n_at_once = min(n_replicas, TEAM_SIZE * kernels.select().get_threads())
     # Dense features are dropped out into a copy, that of one replica at a time.
     numbers = n_in_first * _dense_width(graph)
@@ -319,7 +319,7 @@ def _training_bytes(
     ]
     # Each value, or its gradient; and the largest twice, while its gradient is made.
     numbers += n_at_once * (sum(sizes) + max(sizes))
-    if share is not None:
+    if part is not None:
         # The rows with those of the halo after them, and the gradient of that; the rows that come
         # and about as many that go, which are copied once more on the way.
         widest = max(value.width for value in program.values if isinstance(value, Neighbours))
@@ -328,15 +328,17 @@ def _training_bytes(
     # Of each replica its weights, Adam's moments and the best weights; of those that train also the
     # gradient, and all of it once more where they are not all.
     numbers += n_weights * (4 * n_replicas + n_at_once * (1 if n_at_once == n_replicas else 4))
-    return _batch_bytes(graph, reach, share) + 4 * numbers + _TORCH_BYTES
+    return _batch_bytes(graph, reach, part) + 4 * numbers + _TORCH_BYTES
 
 
-def _prediction_bytes(graph: Graph, program: Program, n_replicas: int, share: Share | None) -> int:
+def _prediction_bytes(
+    graph: Graph, program: Program, n_replicas: int, part: ProcessPart | None
+) -> int:
     """All rows at once, or what is written down of all rows where it is done in blocks."""
     if graph.folder is not None:
         numbers = graph.n_nodes * n_replicas * _most_written(program)
-        if share is not None:
-            numbers += share.n_collected * n_replicas * program.output.width
+        if part is not None:
+            numbers += part.n_collected * n_replicas * program.output.width
         return min(4 * numbers, available_memory() // 2) + 12 * graph.n_nodes
     scaled = 2 * _n_feature_numbers(graph) * (4 if not sp.issparse(graph.features) else 8)
     widest = max((product.n_terms + 3) * product.width for product in program.products)

@@ -1,4 +1,4 @@
-"""What training minimises: the loss of labelled batches, its gradient, and its figures.
+"""What training minimises: the loss of labelled batches, its gradient, and its scores.
 
 A model and a LabelledBatch enter; loss and accuracy of each replica leave, and gradients for the
 parameters if they are wanted.
@@ -118,8 +118,8 @@ class Objective:
         value = plan.forward(dropouts, for_gradients=True)
         # Paper: the loss is summed over the labelled nodes (equation 10); here: their mean, because
         # the authors' code has it, and the L2 penalty means what it means there.
-        slope, figures = self._loss(labelled, value, with_gradient=True)
-        mean, total = _mean_figures(figures, labelled.total, self.group)
+        slope, scores = self._loss(labelled, value, with_gradient=True)
+        mean, total = _mean_scores(scores, labelled.total, self.group)
         if self.group is not None:
             slope *= labelled.total / total  # this process's share of the batch
         found = plan.gradients(slope.reshape(value.shape), dropouts)
@@ -139,7 +139,7 @@ class Objective:
         class) pairs that are right. Both together are an array of shape (2, n_replicas).
         """
         value = self._plan(labelled, drops=False).forward(self.network.dropouts(None))
-        return _mean_figures(self._loss(labelled, value)[1], labelled.total, self.group)
+        return _mean_scores(self._loss(labelled, value)[1], labelled.total, self.group)
 
     def penalty(self) -> FloatArray:
         """The L2 penalty of each replica, which Adam sees to and the loss does not hold."""
@@ -188,12 +188,10 @@ def _added_up(slopes: Sequence[Array], group: Group) -> list[Array]:
     return [part.numpy().reshape(slope.shape) for part, slope in zip(parts, slopes, strict=True)]
 
 
-def _mean_figures(
-    figures: FloatArray, total: float, group: Group | None
-) -> tuple[FloatArray, float]:
+def _mean_scores(scores: FloatArray, total: float, group: Group | None) -> tuple[FloatArray, float]:
     """Figures of the batch of all processes, and how much it counts."""
     if group is None:
-        return figures, total
-    sums = torch.from_numpy(np.append(total * figures.ravel(), total))
+        return scores, total
+    sums = torch.from_numpy(np.append(total * scores.ravel(), total))
     group.add_up(sums)
-    return sums[:-1].numpy().reshape(figures.shape) / float(sums[-1]), float(sums[-1])
+    return sums[:-1].numpy().reshape(scores.shape) / float(sums[-1]), float(sums[-1])

@@ -185,11 +185,11 @@ def run_on_splits(series: Series, graph: Graph) -> list[Record]:
         epochs: int | None
         if method.preset:
             fitted = fit_gcn(part, preset=method.preset, overrides=overrides, seeds=[seed])
-            shares, epochs = fitted.probabilities().mean(axis=1), fitted.n_epochs
+            probabilities, epochs = fitted.probabilities().mean(axis=1), fitted.n_epochs
         else:
             estimator = make_estimator(series.method, random_state=seed).fit(part)
-            shares, epochs = estimator.predict_proba(), getattr(estimator, "n_iter_", None)
-        records.append(run_record(part, shares, seed, epochs, perf_counter() - started))
+            probabilities, epochs = estimator.predict_proba(), getattr(estimator, "n_iter_", None)
+        records.append(run_record(part, probabilities, seed, epochs, perf_counter() - started))
     return records
 
 
@@ -234,7 +234,7 @@ def _load_libraries(methods: Sequence[str]) -> None:
             make_estimator(name)
 
 
-def _figures(runs: list[Record], name: str, log: RunLog) -> list[float]:
+def _numbers(runs: list[Record], name: str, log: RunLog) -> list[float]:
     for run in runs:
         if not isinstance(run.get(name), int | float):
             raise ValueError(
@@ -259,8 +259,8 @@ def _conclude(
         len(index) for index in (first.train_index, first.validation_index, first.test_index)
     )
     results = rank_methods(
-        {name: np.array(_figures(own, "test_accuracy", log)) for name, own in runs.items()},
-        {name: float(np.mean(_figures(own, "seconds", log))) for name, own in runs.items()},
+        {name: np.array(_numbers(own, "test_accuracy", log)) for name, own in runs.items()},
+        {name: float(np.mean(_numbers(own, "seconds", log))) for name, own in runs.items()},
         # Validation nodes decide when to stop, so they are learned from as well.
         n_test / (n_train + n_validation),
     )

@@ -57,12 +57,12 @@ class HeldOutMixin:
         """
         check_is_fitted(self)
         known = self._training_graph()
-        shares = cast(Any, self).predict_proba(X, adjacency=adjacency)
+        probabilities = cast(Any, self).predict_proba(X, adjacency=adjacency)
         graph, n_skipped = graph_to_predict(self, known, X, adjacency)
         if n_skipped:  # rows attached to the training graph, which come after its own
-            shares = np.concatenate([cast(Any, self).predict_proba(), shares])
+            probabilities = np.concatenate([cast(Any, self).predict_proba(), probabilities])
         predictions = Predictions(
-            graph, shares, known.class_names, known.is_multilabel, trained_on=known
+            graph, probabilities, known.class_names, known.is_multilabel, trained_on=known
         )
         return predictions.to_frame().set_index("id").iloc[n_skipped:]
 
@@ -98,11 +98,11 @@ class HeldOutMixin:
         check_is_fitted(self)
         rule = find_set_rule(self.out_of_fold(), coverage)
         known = self._training_graph()
-        shares = cast(Any, self).predict_proba(X, adjacency=adjacency)
+        probabilities = cast(Any, self).predict_proba(X, adjacency=adjacency)
         graph, n_skipped = graph_to_predict(self, known, X, adjacency)
         if n_skipped:  # rows attached to the training graph: sets go by all of its nodes
-            shares = np.concatenate([cast(Any, self).predict_proba(), shares])
-        return rule.apply(graph, shares)[n_skipped:]
+            probabilities = np.concatenate([cast(Any, self).predict_proba(), probabilities])
+        return rule.apply(graph, probabilities)[n_skipped:]
 
     def doubtful_labels(self) -> tuple[DoubtfulLabel, ...]:
         """The given labels that look wrong, the most suspicious first.
@@ -117,12 +117,12 @@ class HeldOutMixin:
         >>> from graphconv import GCNClassifier, load_dataset
         >>> clf = GCNClassifier("paper", random_state=0).fit(load_dataset("cora"))
         >>> worst = clf.doubtful_labels()[0]
-        >>> worst.given != worst.likelier, worst.given_share < worst.likelier_share
+        >>> worst.given != worst.likelier, worst.given_probability < worst.likelier_probability
         (True, True)
         """
         check_is_fitted(self)
-        shares = cast(Any, self).predict_proba()
-        return doubtful_labels(self._training_graph(), self.out_of_fold(), shares)
+        probabilities = cast(Any, self).predict_proba()
+        return doubtful_labels(self._training_graph(), self.out_of_fold(), probabilities)
 
     def estimate_accuracy(self) -> Interval:
         """How often the labels are right, with its 95 % interval.
@@ -146,8 +146,8 @@ class HeldOutMixin:
         check_is_fitted(self)
         graph = self._training_graph()
         test = graph.test_index
-        shares = cast(Any, self).predict_proba()
-        found = accuracy_interval(graph.labels[test], shares[test])
+        probabilities = cast(Any, self).predict_proba()
+        found = accuracy_interval(graph.labels[test], probabilities[test])
         if found is None:
             held_out = self.out_of_fold()
             found = accuracy_interval(held_out.labels, held_out.probabilities)

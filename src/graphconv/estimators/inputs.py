@@ -161,8 +161,8 @@ def neighbour_graph(X: Any, n_neighbors: int) -> sp.csr_array:
     if n_neighbors < 1:
         return sp.csr_array((n_rows, n_rows))
     scaled = fit_scaler(_as_float32(X)).transform(_as_float32(X))
-    links = NearestNeighbors(n_neighbors=n_neighbors).fit(scaled).kneighbors_graph()
-    return symmetrise(sp.csr_array(links))
+    nearest = NearestNeighbors(n_neighbors=n_neighbors).fit(scaled).kneighbors_graph()
+    return symmetrise(sp.csr_array(nearest))
 
 
 def attach_to_neighbours(graph: Graph, X: Any, n_neighbors: int) -> Graph:
@@ -174,12 +174,12 @@ def attach_to_neighbours(graph: Graph, X: Any, n_neighbors: int) -> Graph:
     scaler = fit_scaler(features)
     n_neighbors = min(_check_n_neighbors(n_neighbors), graph.n_nodes)
     search = NearestNeighbors(n_neighbors=n_neighbors).fit(scaler.transform(features))
-    links = sp.csr_array(search.kneighbors_graph(scaler.transform(_as_float32(X))))
+    nearest = sp.csr_array(search.kneighbors_graph(scaler.transform(_as_float32(X))))
     n_new = X.shape[0]
     stack = sp.vstack if sp.issparse(features) or sp.issparse(X) else np.vstack
     return Graph(
         sp.block_array(
-            [[graph.adjacency, None], [links, sp.csr_array((n_new, n_new))]], format="csr"
+            [[graph.adjacency, None], [nearest, sp.csr_array((n_new, n_new))]], format="csr"
         ),
         features=stack([features, _as_float32(X)]),
         directed=True,

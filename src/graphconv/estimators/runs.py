@@ -2,7 +2,7 @@
 
 A line is on disk before the next run is taken up, so an interruption costs only what was under way:
 the same command then goes on from there. A line carries a fingerprint of all that decides its
-figures, so that runs of other settings in the same file are never mixed in.
+results, so that runs of other settings in the same file are never mixed in.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Series:
         Gets the series and the data set's graph, returns a record a seed: `seed`,
         `test_accuracy`, `validation_accuracy`, `epochs` and `seconds` of each.
     settings : dict
-        All that decides the figures besides data set and seed; plain values.
+        All that decides the result besides data set and seed; plain values.
     seeds : tuple of int
     chunk : int
         How many seeds to hand to the task at once: some tasks train several side by side.

@@ -43,8 +43,8 @@ def run_gcn_learning_self_loops(series: Series, graph: Graph) -> list[Record]:
         started = perf_counter()
         fitted, epochs = fit_replicas(graph, series.settings["gcn"], [seed])
         seconds = perf_counter() - started
-        shares = fitted.probabilities()[:, 0]
-        record = run_record(graph, shares, seed, int(epochs[0]), seconds)
+        probabilities = fitted.probabilities()[:, 0]
+        record = run_record(graph, probabilities, seed, int(epochs[0]), seconds)
         records.append({**record, "self_loop_weight": fitted.self_loop_weight})
     return records
 
@@ -76,9 +76,9 @@ def run_baseline(series: Series, graph: Graph) -> list[Record]:
         started = perf_counter()
         estimator.fit(shown)
         seconds = perf_counter() - started
-        shares = estimator.predict_proba(graph)
+        probabilities = estimator.predict_proba(graph)
         epochs = getattr(estimator, "n_iter_", None)
-        records.append(run_record(graph, shares, seed, epochs, seconds))
+        records.append(run_record(graph, probabilities, seed, epochs, seconds))
     return records
 
 
@@ -123,9 +123,9 @@ def gcn_records(graph: Graph, settings: dict[str, Any], seeds: Sequence[int]) ->
     started = perf_counter()
     fitted, epochs = fit_replicas(graph, settings, seeds)
     seconds = (perf_counter() - started) / len(seeds)
-    shares = fitted.probabilities()
+    probabilities = fitted.probabilities()
     return [
-        run_record(graph, shares[:, replica], seed, int(epochs[replica]), seconds)
+        run_record(graph, probabilities[:, replica], seed, int(epochs[replica]), seconds)
         for replica, seed in enumerate(seeds)
     ]
 
@@ -148,11 +148,13 @@ def fit_replicas(
     return fitted, states[0].stopped_at
 
 
-def run_record(graph: Graph, shares: Any, seed: int, epochs: int | None, seconds: float) -> Record:
+def run_record(
+    graph: Graph, probabilities: Any, seed: int, epochs: int | None, seconds: float
+) -> Record:
     """What a run comes to: accuracy in percent on each split's nodes, epochs and seconds."""
 
     def percent(index: IntArray) -> float:
-        return 100 * accuracy(graph.labels[index], shares[index])
+        return 100 * accuracy(graph.labels[index], probabilities[index])
 
     return {
         "seed": seed,

@@ -1,4 +1,4 @@
-"""Arithmetic of tables: records of runs enter, rows of figures and texts leave."""
+"""Arithmetic of tables: records of runs enter, rows of numbers and texts leave."""
 
 from __future__ import annotations
 

@@ -213,11 +213,11 @@ class Graph:
     @cached_property
     def n_isolated(self) -> int:
         """Number of nodes with no neighbour but, perhaps, themselves."""
-        links = np.diff(self.adjacency.indptr) - (self.adjacency.diagonal() != 0)
+        n_others = np.diff(self.adjacency.indptr) - (self.adjacency.diagonal() != 0)
         if self.directed:
             incoming = np.bincount(self.adjacency.indices, minlength=self.n_nodes)
-            links = links + incoming - (self.adjacency.diagonal() != 0)
-        return int(np.count_nonzero(links == 0))
+            n_others = n_others + incoming - (self.adjacency.diagonal() != 0)
+        return int(np.count_nonzero(n_others == 0))
 
     @property
     def n_features(self) -> int:

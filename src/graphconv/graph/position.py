@@ -55,10 +55,10 @@ def position_features(graph: Graph, n_columns: int = N_COLUMNS) -> FloatArray:
     >>> bool(cosines[0, 1] > 0.5), bool(abs(cosines[0, 4]) < 0.5)
     (True, True)
     """
-    links = symmetrise(graph.adjacency) if graph.directed else graph.adjacency
-    degree = np.asarray(links.sum(axis=1), dtype=np.float64).ravel()
+    neighbours = symmetrise(graph.adjacency) if graph.directed else graph.adjacency
+    degree = np.asarray(neighbours.sum(axis=1), dtype=np.float64).ravel()
     inverse = np.divide(1, degree, out=np.zeros_like(degree), where=degree > 0)
-    mean = (sp.diags_array(inverse.astype(np.float32)) @ links).tocsr()
+    mean = (sp.diags_array(inverse.astype(np.float32)) @ neighbours).tocsr()
     place = _directions(graph, n_columns)
     total = np.zeros_like(place)
     for weight in _STEP_WEIGHTS:

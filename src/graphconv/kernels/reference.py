@@ -258,7 +258,7 @@ def loss(
 
     `labels` are class numbers (n_rows,), for a softmax; or indicators (n_rows, n_classes), for a
     sigmoid each, of which the mean counts. `weight` (n_rows,) says how much a row counts. Returns
-    the gradient of the weighted sum, or None if it is not wanted, and float64 figures of shape
+    the gradient of the weighted sum, or None if it is not wanted, and float64 scores of shape
     (2, n_replicas): that sum, and the weight of the rows (of the row's share of classes) that are
     labelled right.
     """
@@ -276,9 +276,9 @@ def loss(
         losses = (np.log1p(small) + np.maximum(exact, 0) - exact * wanted).mean(axis=2)
         right = ((exact > 0) == (wanted > 0.5)).mean(axis=2)
         slope = (np.where(exact < 0, small, 1) / (1 + small) - wanted) / logits.shape[2]
-    figures = np.stack([weight @ losses, weight @ right])
+    scores = np.stack([weight @ losses, weight @ right])
     gradient = (weight[:, None, None] * slope).astype(logits.dtype) if with_gradient else None
-    return gradient, figures
+    return gradient, scores
 
 
 def adam(

@@ -136,11 +136,11 @@ def loss(
         losses = (torch.nn.functional.softplus(logits) - logits * wanted).mean(dim=2)
         right = ((logits > 0) == (wanted > 0.5)).to(logits.dtype).mean(dim=2)
         slope = (torch.sigmoid(logits) - wanted) / n_classes
-    figures = torch.stack([(each * losses).sum(dim=0), (each * right).sum(dim=0)])
+    scores = torch.stack([(each * losses).sum(dim=0), (each * right).sum(dim=0)])
     gradient = each[:, :, None] * slope if with_gradient else None
-    if figures.is_meta:
-        return gradient, np.full(figures.shape, np.nan)
-    return gradient, figures.cpu().numpy().astype(np.float64)
+    if scores.is_meta:
+        return gradient, np.full(scores.shape, np.nan)
+    return gradient, scores.cpu().numpy().astype(np.float64)
 
 
 def adam(

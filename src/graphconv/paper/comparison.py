@@ -15,7 +15,7 @@ from graphconv.estimators.statistics import (
     seconds_text,
     with_error,
 )
-from graphconv.paper.paper_figures import TITLES
+from graphconv.paper.published import TITLES
 from graphconv.paper.section import Table
 
 COLUMNS = ("paper", "ours", "difference", "median (quartiles)", "runs", "seconds")

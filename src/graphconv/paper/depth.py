@@ -12,7 +12,7 @@ from graphconv.estimators.runs import Record, RunLog, Series
 from graphconv.estimators.statistics import fixed
 from graphconv.graph import Graph
 from graphconv.graph.splits import kfold_splits
-from graphconv.paper.paper_figures import CITATION, TITLES
+from graphconv.paper.published import CITATION, TITLES
 from graphconv.paper.section import Figure, Request, Section, Table
 
 NAME = "depth"

@@ -81,11 +81,10 @@ def torch_epoch(graph: Graph, device: str) -> Callable[[], None]:
 
     size = (graph.n_nodes, graph.n_nodes)
     scale = torch.from_numpy((graph.degree + 1.0) ** -0.5).float().to(device)[:, None]
-    adjacency = graph.adjacency
-    links = torch.sparse_csr_tensor(
-        torch.from_numpy(adjacency.indptr),
-        torch.from_numpy(adjacency.indices),
-        torch.ones(adjacency.nnz),
+    adjacency = torch.sparse_csr_tensor(
+        torch.from_numpy(graph.adjacency.indptr),
+        torch.from_numpy(graph.adjacency.indices),
+        torch.ones(graph.adjacency.nnz),
         size=size,
         device=device,
     )
@@ -97,7 +96,7 @@ def torch_epoch(graph: Graph, device: str) -> Callable[[], None]:
 
     def propagate(values: torch.Tensor) -> torch.Tensor:
         scaled = scale * values
-        return scale * (links @ scaled + scaled)
+        return scale * (adjacency @ scaled + scaled)
 
     def epoch() -> None:
         first.grad = second.grad = None

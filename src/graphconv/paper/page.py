@@ -48,7 +48,7 @@ def _finished(section: Section) -> list[str]:
 
 
 def markdown_table(table: Table) -> str:
-    """A table; names to the left, figures to the right."""
+    """A table; names to the left, numbers to the right."""
     lines = [_markdown_row(table.columns), _markdown_row(["---"] + ["---:"] * (_width(table) - 1))]
     return "\n".join(lines + [_markdown_row(row) for row in table.rows])
 

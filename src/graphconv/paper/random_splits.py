@@ -8,7 +8,7 @@ from graphconv.estimators import scoring
 from graphconv.estimators.runs import Record, RunLog, Series
 from graphconv.estimators.statistics import summarise
 from graphconv.paper.comparison import Cell, details, first_reason, reasons
-from graphconv.paper.paper_figures import (
+from graphconv.paper.published import (
     DATASETS,
     TABLE2,
     TABLE2_STANDARD_ERROR,

@@ -90,7 +90,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """Results of an experiment: words, tables, figures, and the plain figures behind them.
+    """Results of an experiment: words, tables, figures, and the plain numbers behind them.
 
     `finished` is when, as ISO 8601 in UTC; the page says it, since a page may hold sections of
     several days.

@@ -12,7 +12,7 @@ from graphconv.estimators.runs import RunLog, Series
 from graphconv.estimators.statistics import difference, summarise, with_error
 from graphconv.paper import table2
 from graphconv.paper.comparison import first_reason
-from graphconv.paper.paper_figures import CITATION, TITLES
+from graphconv.paper.published import CITATION, TITLES
 from graphconv.paper.section import Request, Section, Table
 
 NAME = "self-loops"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphconv.estimators.runs import RunLog
 from graphconv.graph import Graph
 from graphconv.io.datasets import load_dataset
-from graphconv.paper.paper_figures import DATASETS, TABLE1, TITLES
+from graphconv.paper.published import DATASETS, TABLE1, TITLES
 from graphconv.paper.section import Request, Section, Table
 
 NAME = "table1"
@@ -28,7 +28,7 @@ _COLUMNS = (
 
 
 def section(request: Request, log: RunLog) -> Section:
-    """Count, beside the paper's figures."""
+    """Count, beside the paper's numbers."""
     rows, data, notes = [], {}, []
     for name in request.datasets_of(DATASETS):
         try:

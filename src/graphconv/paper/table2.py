@@ -13,7 +13,7 @@ from graphconv.estimators.runs import RunLog, Series
 from graphconv.estimators.statistics import fixed, summarise
 from graphconv.paper import random_splits
 from graphconv.paper.comparison import Cell, details, first_reason, overview, reasons
-from graphconv.paper.paper_figures import DATASETS, TABLE2, TABLE2_SECONDS, TITLES
+from graphconv.paper.published import DATASETS, TABLE2, TABLE2_SECONDS, TITLES
 from graphconv.paper.recipes import Recipe, gcn_settings
 from graphconv.paper.section import Request, Section
 
@@ -253,7 +253,7 @@ def section(request: Request, log: RunLog, failed: Mapping[str, str]) -> Section
 
 
 def _short_of_paper(found: list[Cell]) -> list[str]:
-    """Which figures are more than a point below the paper's, in one sentence."""
+    """Which numbers are more than a point below the paper's, in one sentence."""
     short = [
         f"{one.title} on {TITLES[one.dataset]} ({one.ours.mean - one.paper:.1f})"
         for one in found

@@ -11,7 +11,7 @@ from graphconv.estimators.runs import RunLog, Series
 from graphconv.estimators.statistics import summarise
 from graphconv.paper import table2
 from graphconv.paper.comparison import Cell, details, first_reason, overview, reasons
-from graphconv.paper.paper_figures import CITATION, TABLE3
+from graphconv.paper.published import CITATION, TABLE3
 from graphconv.paper.section import Request, Section
 
 NAME = "table3"

@@ -13,7 +13,7 @@ from graphconv import kernels
 from graphconv.estimators.runs import Record, RunLog, Series, record_of
 from graphconv.graph import Graph
 from graphconv.paper.epoch_timing import N_HIDDEN, OWN_KERNELS, measure_epochs
-from graphconv.paper.paper_figures import TIMING_EDGES
+from graphconv.paper.published import TIMING_EDGES
 from graphconv.paper.section import Figure, Request, Section, Table
 from graphconv.storage.memory import available_memory
 

@@ -25,8 +25,8 @@ def section(request: Request, log: RunLog) -> Section:
     fitted, _ = fit_replicas(graph, request.settings("paper"), [SEED])
     hidden = fitted.embedding()  # (n_nodes, 16)
     points = TSNE(random_state=SEED, init="pca", perplexity=30).fit_transform(hidden)
-    shares = fitted.probabilities()[:, 0]
-    test = 100 * accuracy(graph.labels[graph.test_index], shares[graph.test_index])
+    probabilities = fitted.probabilities()[:, 0]
+    test = 100 * accuracy(graph.labels[graph.test_index], probabilities[graph.test_index])
     names = [str(name).replace("_", " ") for name in graph.class_names]
     drawing, axes = new_figure(1, 1, (8, 5.6))
     panel = plot.embedding(np.asarray(points), graph.labels, class_names=names, ax=axes[0][0])

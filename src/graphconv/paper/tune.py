@@ -11,7 +11,7 @@ from graphconv.estimators.scoring import gcn_records
 from graphconv.estimators.statistics import Summary, fixed, summarise, with_error
 from graphconv.graph import Graph
 from graphconv.io.datasets import load_dataset
-from graphconv.paper.paper_figures import TUNED
+from graphconv.paper.published import TUNED
 from graphconv.paper.section import Figure, Request, Section, Table
 
 NAME = "tune"

@@ -65,8 +65,8 @@ class ContradictedLabel(NamedTuple):
     node: int
     given: str
     likelier: str
-    given_share: float
-    likelier_share: float
+    given_probability: float
+    likelier_probability: float
 
 
 class MixUp(NamedTuple):
@@ -276,9 +276,9 @@ class Findings:
         graph = self.graph
         if self.out_of_fold is None or graph.is_multilabel:
             return []
-        nodes, shares = judged_labels(graph, self.out_of_fold, self.probabilities)
+        nodes, probabilities = judged_labels(graph, self.out_of_fold, self.probabilities)
         given = graph.labels[nodes]
-        order, likelier = rank_by_doubt(given, shares)
+        order, likelier = rank_by_doubt(given, probabilities)
         wrong = order[likelier[order] != given[order]][:most]
         names = self.class_names
         return [
@@ -286,8 +286,8 @@ class Findings:
                 int(nodes[row]),
                 names[given[row]],
                 names[likelier[row]],
-                float(shares[row, given[row]]),
-                float(shares[row, likelier[row]]),
+                float(probabilities[row, given[row]]),
+                float(probabilities[row, likelier[row]]),
             )
             for row in wrong
         ]
@@ -319,13 +319,13 @@ class Findings:
         return np.asarray(right.reshape(len(index), -1).all(axis=1)) if len(index) else right
 
 
-def links(graph: Graph) -> npt.NDArray[np.int64]:
+def n_neighbours(graph: Graph) -> npt.NDArray[np.int64]:
     """How many other nodes each node is linked with, in either direction."""
-    n_links = np.diff(graph.adjacency.indptr) - (graph.adjacency.diagonal() != 0)
+    counts = np.diff(graph.adjacency.indptr) - (graph.adjacency.diagonal() != 0)
     if graph.directed:
         both = graph.adjacency + graph.adjacency.T
-        n_links = np.diff(both.tocsr().indptr) - (both.diagonal() != 0)
-    return np.asarray(n_links, dtype=np.int64)
+        counts = np.diff(both.tocsr().indptr) - (both.diagonal() != 0)
+    return np.asarray(counts, dtype=np.int64)
 
 
 def _ratio(part: float, whole: float) -> float | None:

@@ -92,23 +92,23 @@ def graph_layout(
     (34, 2)
     """
     n_nodes = adjacency.shape[0]
-    links = sp.csr_array(adjacency + adjacency.T)
-    links.setdiag(0)
-    links.eliminate_zeros()
-    heads = np.repeat(np.arange(n_nodes), np.diff(links.indptr))
-    degree = np.maximum(np.diff(links.indptr), 1)[:, None]
-    links.data[:] = 1
+    neighbours = sp.csr_array(adjacency + adjacency.T)
+    neighbours.setdiag(0)
+    neighbours.eliminate_zeros()
+    heads = np.repeat(np.arange(n_nodes), np.diff(neighbours.indptr))
+    degree = np.maximum(np.diff(neighbours.indptr), 1)[:, None]
+    neighbours.data[:] = 1
     # Smoothed noise is a rough layout already: linked nodes get similar numbers.
     rng = np.random.default_rng(random_state)
     places = rng.normal(size=(n_nodes, 2))
     for _ in range(20):
-        places = (places + (links @ places) / degree) / 2
+        places = (places + (neighbours @ places) / degree) / 2
         places = (places - places.mean(axis=0)) / max(places.std(), 1e-12)
     side = _EDGE * np.sqrt(n_nodes)
     places = side / 4 * (places + rng.normal(0, 0.05, places.shape))
     with _one_thread():
         for number in range(_N_FORCE_STEPS):
-            gap = places[heads] - places[links.indices]
+            gap = places[heads] - places[neighbours.indices]
             length = np.sqrt((gap**2).sum(axis=1))
             pull = _add_up(heads, gap * (length / _EDGE)[:, None], n_nodes)
             push = _EDGE**2 * _all_pairs(places, power=1)[1]

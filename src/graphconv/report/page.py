@@ -25,7 +25,7 @@ from graphconv.io.files import json_text, replacing_file
 from graphconv.io.progress import Progress, silent
 from graphconv.io.wording import count
 from graphconv.report import sections, words
-from graphconv.report.findings import Findings, links
+from graphconv.report.findings import Findings, n_neighbours
 from graphconv.report.layouts import embedding_map, graph_layout
 from graphconv.report.style import COLOURS, DARK_COLOURS, SYMBOLS, class_marks, shown_classes
 from graphconv.results.predictions import Predictions
@@ -93,14 +93,14 @@ def write_report(
     fitted: FittedModel = getattr(source, "fitted_", source)
     graph = fitted.graph
     averaged = fitted.probabilities().mean(axis=1)
-    shares = fitted.calibrate(averaged)
+    probabilities = fitted.calibrate(averaged)
     predictions = Predictions(
         graph,
-        shares,
+        probabilities,
         graph.class_names,
         graph.is_multilabel,
         separator=separator,
-        sets=None if rule is None else rule.apply(graph, shares),
+        sets=None if rule is None else rule.apply(graph, probabilities),
     )
     findings = Findings(
         predictions,
@@ -196,8 +196,8 @@ def _map_places(fitted: FittedModel, progress: Progress) -> Array:
     if isinstance(fitted, FittedGCN) and fitted.settings.hidden:
         rows: Array = fitted.embedding()
     else:  # without hidden activations, as in a model of one layer, outputs are all there is
-        shares = fitted.probabilities()
-        rows = np.log(np.maximum(shares, 1e-9)).reshape(len(shares), -1)
+        probabilities = fitted.probabilities()
+        rows = np.log(np.maximum(probabilities, 1e-9)).reshape(len(probabilities), -1)
     rows = rows[: fitted.graph.n_entities]
     stage = f"laying out the map of {count(len(rows), 'node')}"
     return embedding_map(rows, on_step=lambda done, total: progress(stage, done, total))
@@ -224,9 +224,9 @@ def _node_data(findings: Findings, places: Array) -> dict[str, Any]:
     """
     graph, predictions = findings.graph, findings.predictions
     entities = slice(graph.n_entities)
-    shares = np.asarray(findings.probabilities[entities], dtype=np.float64)
+    probabilities = np.asarray(findings.probabilities[entities], dtype=np.float64)
     n_top = min(_N_TOP, graph.n_classes)
-    top = np.argsort(-shares, axis=1, kind="stable")[:, :n_top]
+    top = np.argsort(-probabilities, axis=1, kind="stable")[:, :n_top]
     names, label, truth = _label_texts(findings)
     choice = findings.first_choice[entities]
     confidence = predictions.confidence[entities]
@@ -259,10 +259,10 @@ def _node_data(findings: Findings, places: Array) -> dict[str, Any]:
             "split": _packed(
                 [split[name] for name in predictions.split[entities].tolist()], np.uint8
             ),
-            "links": _packed(links(graph)[entities], np.uint32),
+            "links": _packed(n_neighbours(graph)[entities], np.uint32),
             "top": _packed(top, np.uint16),
             "topShare": _packed(
-                np.floor(10_000 * np.take_along_axis(shares, top, axis=1) + 1e-3), np.uint16
+                np.floor(10_000 * np.take_along_axis(probabilities, top, axis=1) + 1e-3), np.uint16
             ),
             "x": _packed(x, np.int16),
             "y": _packed(y, np.int16),

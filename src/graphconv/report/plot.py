@@ -293,22 +293,22 @@ def calibration(
     >>> matplotlib.use("agg")
     >>> import numpy as np
     >>> from graphconv import plot
-    >>> shares = np.array([[0.8, 0.2]] * 5)
-    >>> plot.calibration(shares, [0, 0, 0, 0, 1]).get_title()
+    >>> probabilities = np.array([[0.8, 0.2]] * 5)
+    >>> plot.calibration(probabilities, [0, 0, 0, 0, 1]).get_title()
     'Confidence of 5 nodes, calibration error 0.0 %'
     """
     where = "nodes"
     if _is_estimator(source):
         fitted = _parts(source)
         index, name = fitted.held_out()
-        shares, truth = fitted.probabilities[index], fitted.graph.labels[index]
+        probabilities, truth = fitted.probabilities[index], fitted.graph.labels[index]
         where = f"{name} nodes"
     else:
         if labels is None:
             raise ValueError("calibration must get probabilities and labels, got one of them")
-        shares, truth = np.asarray(source), np.asarray(labels)
-    _check_length(truth, len(shares), "labels")
-    bins = reliability(shares, truth, n_bins)
+        probabilities, truth = np.asarray(source), np.asarray(labels)
+    _check_length(truth, len(probabilities), "labels")
+    bins = reliability(probabilities, truth, n_bins)
     ax = _axes(ax, (5.6, 5.0))
     width = 100 * np.diff(bins.edges)
     ax.bar(
@@ -326,7 +326,7 @@ def calibration(
     ax.set_xlabel("confidence (%)")
     ax.set_ylabel("right (%)")
     ax.set_title(
-        f"Confidence of {len(shares):,} {where}, calibration error {100 * bins.error:.1f} %"
+        f"Confidence of {len(probabilities):,} {where}, calibration error {100 * bins.error:.1f} %"
     )
     ax.legend(frameon=False, loc="upper left")
     return ax

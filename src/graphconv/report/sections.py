@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.io.wording import count, signed
-from graphconv.report.findings import Findings, links
+from graphconv.report.findings import Findings, n_neighbours
 from graphconv.report.words import FEW_HELD_OUT, data_card, percent
 from graphconv.training.scores import Interval, wilson_interval
 
@@ -41,7 +41,7 @@ def warnings(texts: Sequence[str]) -> str:
 
 
 def tiles(findings: Findings) -> str:
-    """The figures that matter most, large."""
+    """The numbers that matter most, large."""
     graph, accuracy, bins = findings.graph, findings.accuracy, findings.reliability
     shown = [("Nodes labelled", f"{graph.n_entities:,}", f"from {len(graph.train_index):,} labels")]
     if accuracy is not None:
@@ -159,8 +159,8 @@ def _contradicted(findings: Findings) -> str:
     rows = [
         [
             f'<button type="button" data-node="{one.node}">{safe(str(ids[one.node]))}</button>',
-            f"{_breakable(one.given)}<small>{safe(percent(one.given_share, 0))}</small>",
-            f"{_breakable(one.likelier)}<small>{safe(percent(one.likelier_share, 0))}</small>",
+            _with_probability(one.given, one.given_probability),
+            _with_probability(one.likelier, one.likelier_probability),
         ]
         for one in found
     ]
@@ -172,7 +172,7 @@ def _node_table(findings: Findings, nodes: Array, caption: str, with_given: bool
     graph, names = findings.graph, findings.class_names
     labels, confidence = findings.predictions.labels, findings.predictions.confidence
     order = np.argsort(-findings.probabilities[nodes], axis=1, kind="stable")
-    degree = links(graph)
+    degree = n_neighbours(graph)
     rows = []
     for place, node in enumerate(nodes.tolist()):
         button = (
@@ -198,8 +198,12 @@ def _breakable(text: str) -> str:
     return safe(text).replace("_", "_<wbr>")
 
 
+def _with_probability(label: str, probability: float) -> str:
+    return f"{_breakable(label)}<small>{safe(percent(probability, 0))}</small>"
+
+
 def good(findings: Findings) -> str:
-    """Per-class figures, the confusion matrix and the commonest mistakes."""
+    """Per-class scores, the confusion matrix and the commonest mistakes."""
     if not findings.judged_by:
         return "<p>Without test nodes nobody can tell.</p>"
     judged = f"{count(len(findings.held_out), f'{findings.judged_by} node')}"

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from graphconv.io.wording import count
-from graphconv.report.findings import Findings, links
+from graphconv.report.findings import Findings, n_neighbours
 
 # Training nodes of the largest class for one of the smallest, above which it is worth a word.
 _IMBALANCE = 5
@@ -123,7 +123,7 @@ def _how_sure(findings: Findings) -> list[str]:
 def data_card(findings: Findings) -> list[tuple[str, str]]:
     """Facts about the graph, each with its name."""
     graph = findings.graph
-    degree = links(graph)
+    degree = n_neighbours(graph)
     kinds = [
         "directed" if graph.directed else "undirected",
         "weighted" if graph.is_weighted else "unweighted",

@@ -31,15 +31,15 @@ class DoubtfulLabel:
         The label it was given.
     likelier : hashable
         The class a model that has not seen the label takes it for.
-    given_share, likelier_share : float
+    given_probability, likelier_probability : float
         The probability that model gives to each.
     """
 
     node: Any
     given: Any
     likelier: Any
-    given_share: float
-    likelier_share: float
+    given_probability: float
+    likelier_probability: float
 
 
 def doubtful_labels(
@@ -62,23 +62,23 @@ def doubtful_labels(
     >>> from graphconv.results.doubt import doubtful_labels
     >>> from graphconv.training.out_of_fold import OutOfFold
     >>> pair = Graph([[0, 1], [1, 0]], labels=[0, 1], class_names=["a", "b"], node_ids=["x", "y"])
-    >>> shares = np.array([[0.25, 0.75], [0.25, 0.75]])
-    >>> every = OutOfFold(np.array([0, 1]), pair.labels, shares, shares)
+    >>> probabilities = np.array([[0.25, 0.75], [0.25, 0.75]])
+    >>> every = OutOfFold(np.array([0, 1]), pair.labels, probabilities, probabilities)
     >>> [(one.node, one.given, one.likelier) for one in doubtful_labels(pair, every)]
     [('x', 'a', 'b')]
     """
     if graph.is_multilabel:
         raise ValueError("labels to doubt must be one per node, got several labels")
-    nodes, shares = judged_labels(graph, out_of_fold, probabilities)
-    order, likelier = rank_by_doubt(graph.labels[nodes], shares)
+    nodes, unseen = judged_labels(graph, out_of_fold, probabilities)
+    order, likelier = rank_by_doubt(graph.labels[nodes], unseen)
     names = graph.class_names
     return tuple(
         DoubtfulLabel(
             graph.node_ids[nodes[row] : nodes[row] + 1].tolist()[0],
             names[graph.labels[nodes[row]]],
             names[likelier[row]],
-            float(shares[row, graph.labels[nodes[row]]]),
-            float(shares[row, likelier[row]]),
+            float(unseen[row, graph.labels[nodes[row]]]),
+            float(unseen[row, likelier[row]]),
         )
         for row in order
         if likelier[row] != graph.labels[nodes[row]]
@@ -89,17 +89,17 @@ def judged_labels(
     graph: Graph, out_of_fold: OutOfFold, probabilities: FloatMatrix | None = None
 ) -> tuple[IntArray, FloatMatrix]:
     """Labelled nodes, and what a model that has not seen their label says; as `doubtful_labels`."""
-    nodes, shares = out_of_fold.nodes, out_of_fold.probabilities
+    nodes, unseen = out_of_fold.nodes, out_of_fold.probabilities
     if probabilities is not None and len(graph.test_index):
         nodes = np.concatenate([nodes, graph.test_index])
-        shares = np.concatenate([shares, probabilities[graph.test_index]])
-    return nodes, shares
+        unseen = np.concatenate([unseen, probabilities[graph.test_index]])
+    return nodes, unseen
 
 
-def rank_by_doubt(labels: IntArray, shares: FloatMatrix) -> tuple[IntArray, IntArray]:
+def rank_by_doubt(labels: IntArray, probabilities: FloatMatrix) -> tuple[IntArray, IntArray]:
     """Rows from the most to the least doubtful label, and the likeliest class of each row."""
     rows = np.arange(len(labels))
-    others = np.array(shares, dtype=np.float64)
+    others = np.array(probabilities, dtype=np.float64)
     others[rows, labels] = -1
-    margin = shares[rows, labels] - others.max(axis=1)
-    return np.argsort(margin, kind="stable"), shares.argmax(axis=1)
+    margin = probabilities[rows, labels] - others.max(axis=1)
+    return np.argsort(margin, kind="stable"), probabilities.argmax(axis=1)

@@ -59,10 +59,10 @@ def explain(
     graph = fitted.graph if graph is None else graph
     position = position_of(graph, node)
     around = Neighbourhood(fitted, graph, position)
-    shares = fitted.calibrate(around.probabilities([Edit()]).mean(axis=1))[0]
-    predicted = int(shares.argmax())
+    probabilities = fitted.calibrate(around.probabilities([Edit()]).mean(axis=1))[0]
+    predicted = int(probabilities.argmax())
     target = predicted if label is None else class_number(fitted.graph.class_names, label)
-    probability, log_odds = _score(shares[None], target, fitted.graph.is_multilabel)
+    probability, log_odds = _score(probabilities[None], target, fitted.graph.is_multilabel)
     question = _Question(around, target, float(probability[0]), float(log_odds[0]))
     names = fitted.graph.class_names
     labels = _labels_around(around)
@@ -125,14 +125,14 @@ class _Question:
     ) -> tuple[Contribution, ...]:
         """What each item contributes, the strongest first."""
         known = self.around.fitted.graph
-        shares = self.around.fitted.calibrate(self.around.probabilities(edits).mean(axis=1))
-        probability, log_odds = _score(shares, self.target, known.is_multilabel)
+        probabilities = self.around.fitted.calibrate(self.around.probabilities(edits).mean(axis=1))
+        probability, log_odds = _score(probabilities, self.target, known.is_multilabel)
         found = [
             Contribution(
                 item,
                 self.probability - float(probability[number]),
                 self.log_odds - float(log_odds[number]),
-                known.class_names[int(shares[number].argmax())],
+                known.class_names[int(probabilities[number].argmax())],
                 details[number],
             )
             for number, item in enumerate(items)
@@ -152,9 +152,9 @@ class _Question:
         )
 
 
-def _score(shares: Array, target: int, is_multilabel: bool) -> tuple[Array, Array]:
-    """Probability and log-odds of a class, in double precision; shares (n, n_classes)."""
-    exact = shares.astype(np.float64)
+def _score(probabilities: Array, target: int, is_multilabel: bool) -> tuple[Array, Array]:
+    """Probability and log-odds of a class, in double precision; probabilities (n, n_classes)."""
+    exact = probabilities.astype(np.float64)
     yes = exact[:, target]
     # The others' sum keeps its digits where 1 - yes has lost them.
     no = 1 - yes if is_multilabel else np.delete(exact, target, axis=1).sum(axis=1)
@@ -166,8 +166,8 @@ def _labels_around(around: Neighbourhood) -> list[Any]:
     """What the model calls the nearest nodes of a neighbourhood."""
     fitted = around.fitted
     batch = scaled_batch(fitted, around.graph, around.rows[:MOST_LABELS])
-    shares = fitted.batch_probabilities(batch).mean(axis=1)
-    return [fitted.graph.class_names[number] for number in shares.argmax(axis=1)]
+    probabilities = fitted.batch_probabilities(batch).mean(axis=1)
+    return [fitted.graph.class_names[number] for number in probabilities.argmax(axis=1)]
 
 
 def _walk(around: Neighbourhood) -> tuple[Array, Array, Array]:

@@ -1,4 +1,4 @@
-"""Explanation: why a node has its label, as figures, as words and as plain values.
+"""Explanation: why a node has its label, as numbers, as words and as plain values.
 
 What `explain` works out is kept here, put into a sentence and laid out as text. Only
 Python's own types are inside, so that an explanation prints, compares and becomes JSON as it is.
@@ -154,7 +154,7 @@ class Explanation:
                 continue
             name = kind.removeprefix("the ")
             columns = [name, "probability", "log-odds", "label without", ""]
-            rows = [[self._name(kind, part), *self._figures(part)] for part in items]
+            rows = [[self._name(kind, part), *self._numbers(part)] for part in items]
             # Most tables have nothing to say in one of the last two.
             used = [n for n in range(5) if n < 3 or any(row[n] for row in rows)]
             tables.append(
@@ -166,7 +166,7 @@ class Explanation:
             )
         return tables
 
-    def _figures(self, part: Contribution) -> list[str]:
+    def _numbers(self, part: Contribution) -> list[str]:
         changed = "" if part.label_without == self.predicted else str(part.label_without)
         return [signed(part.probability, 3), signed(part.log_odds, 2), changed, part.detail]
 

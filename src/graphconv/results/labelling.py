@@ -43,7 +43,7 @@ class Picture(NamedTuple):
     version : int
         Of the answers it knows.
     fitted : FittedGCN
-    shares : array of shape (n_nodes, n_classes)
+    probabilities : array of shape (n_nodes, n_classes)
         Probabilities, uncalibrated.
     labels : array of shape (n_nodes,)
         The labels it was trained with.
@@ -55,7 +55,7 @@ class Picture(NamedTuple):
 
     version: int
     fitted: FittedGCN
-    shares: FloatMatrix
+    probabilities: FloatMatrix
     labels: IntArray
     seconds: float
     finished: float
@@ -91,7 +91,7 @@ class Learner:
     >>> labels = np.full(34, -1)
     >>> first = learner.questions(labels, 2)  # of no label at all: nodes that stand for many
     >>> labels[[0, 33]] = 0, 1
-    >>> learner.fit(labels, ["instructor", "president"], version=2).shares.shape
+    >>> learner.fit(labels, ["instructor", "president"], version=2).probabilities.shape
     (34, 2)
     """
 
@@ -119,7 +119,7 @@ class Learner:
         rng = np.random.default_rng([self.seed, 1])
         self.group: IntArray = rng.integers(0, N_GROUPS, self.graph.n_nodes)
         self._group_models: dict[int, FittedGCN] = {}
-        self._group_shares: dict[int, FloatMatrix] = {}
+        self._group_probabilities: dict[int, FloatMatrix] = {}
         self._n_fits = 0
 
     def fit(self, labels: IntArray, class_names: list[str], version: int) -> Picture | None:
@@ -130,9 +130,9 @@ class Learner:
         if fitted is None:
             self.picture = None
             return None
-        shares = fitted.probabilities()[:, 0]
+        probabilities = fitted.probabilities()[:, 0]
         now = time.monotonic()
-        self.picture = Picture(version, fitted, shares, labels.copy(), now - started, now)
+        self.picture = Picture(version, fitted, probabilities, labels.copy(), now - started, now)
         return self.picture
 
     def fit_group(self, group: int, labels: IntArray, class_names: list[str]) -> None:
@@ -141,10 +141,10 @@ class Learner:
         fitted = self._fit(labels, class_names, is_used, self._group_models.get(group))
         if fitted is None:
             self._group_models.pop(group, None)
-            self._group_shares.pop(group, None)
+            self._group_probabilities.pop(group, None)
             return
         self._group_models[group] = fitted
-        self._group_shares[group] = fitted.probabilities()[:, 0]
+        self._group_probabilities[group] = fitted.probabilities()[:, 0]
 
     def _fit(
         self,
@@ -174,31 +174,33 @@ class Learner:
 
     def held_out(self, nodes: IntArray, n_classes: int) -> tuple[IntArray, FloatMatrix]:
         """Those of some nodes that can be judged, and what models that don't know them think."""
-        known = [node for node in nodes.tolist() if int(self.group[node]) in self._group_shares]
-        shares = np.zeros((len(known), n_classes), dtype=np.float32)
+        known = [
+            node for node in nodes.tolist() if int(self.group[node]) in self._group_probabilities
+        ]
+        probabilities = np.zeros((len(known), n_classes), dtype=np.float32)
         for row, node in enumerate(known):
-            own = self._group_shares[int(self.group[node])][node]
-            shares[row, : len(own)] = own[:n_classes]
-        return np.array(known, dtype=np.int64), shares
+            own = self._group_probabilities[int(self.group[node])][node]
+            probabilities[row, : len(own)] = own[:n_classes]
+        return np.array(known, dtype=np.int64), probabilities
 
     def estimate(self, labels: IntArray, random: IntArray, n_classes: int) -> Estimate:
         """How good the model is, by the answers to random questions alone.
 
         Nodes that were chosen, by the model or by the person, are not typical.
         """
-        nodes, shares = self.held_out(random, n_classes)
+        nodes, probabilities = self.held_out(random, n_classes)
         if not len(nodes):
             return Estimate(0, 0)
-        return Estimate(int((shares.argmax(axis=1) == labels[nodes]).sum()), len(nodes))
+        return Estimate(int((probabilities.argmax(axis=1) == labels[nodes]).sum()), len(nodes))
 
     def calibrate(self, labels: IntArray, random: IntArray, n_classes: int) -> None:
         """Fit the confidence to the answers to random questions."""
-        nodes, shares = self.held_out(random, n_classes)
+        nodes, probabilities = self.held_out(random, n_classes)
         self.calibration, self.set_threshold = Calibration(), None
         if len(nodes) < FEWEST_TO_CALIBRATE:
             return
-        self.calibration = fit_calibration(shares, labels[nodes])
-        given = self.calibration.apply(shares)[np.arange(len(nodes)), labels[nodes]]
+        self.calibration = fit_calibration(probabilities, labels[nodes])
+        given = self.calibration.apply(probabilities)[np.arange(len(nodes)), labels[nodes]]
         # Nine of ten true classes are at least this likely (split conformal prediction).
         place = int(np.floor((1 - COVERAGE) * (len(nodes) + 1)))
         self.set_threshold = float(np.sort(given)[place - 1]) if place else 0.0
@@ -208,12 +210,12 @@ class Learner:
 
         Node, class it would have and the probability of the label given; the least likely first.
         """
-        nodes, shares = self.held_out(np.flatnonzero(labels >= 0), n_classes)
+        nodes, probabilities = self.held_out(np.flatnonzero(labels >= 0), n_classes)
         if not len(nodes):
             return []
-        shares = self.calibration.apply(shares)
-        own = shares[np.arange(len(nodes)), labels[nodes]]
-        found = shares.argmax(axis=1)
+        probabilities = self.calibration.apply(probabilities)
+        own = probabilities[np.arange(len(nodes)), labels[nodes]]
+        found = probabilities.argmax(axis=1)
         order = np.argsort(own, kind="stable")
         return [
             (int(nodes[row]), int(found[row]), float(own[row]))
@@ -235,7 +237,7 @@ class Learner:
         crowd = self._cover.crowd
         weight = np.ones(len(crowd), dtype=np.float32)
         if self.picture is not None:
-            weight = uncertainty(self.picture.shares[crowd], is_multilabel=False)
+            weight = uncertainty(self.picture.probabilities[crowd], is_multilabel=False)
         known: IntArray = np.flatnonzero(labels >= 0)
         chosen = [node for node, _ in self._cover.choose(known, weight, n, is_allowed)]
         if len(chosen) < n:  # a sample of a large graph may be used up

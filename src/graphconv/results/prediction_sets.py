@@ -81,8 +81,8 @@ def find_set_rule(out_of_fold: OutOfFold, coverage: float = 0.9) -> SetRule:
     >>> from graphconv.results.prediction_sets import find_set_rule
     >>> from graphconv.training.out_of_fold import OutOfFold
     >>> right = np.arange(1, 11)[:, None] / 10
-    >>> shares = np.hstack([right, 1 - right])
-    >>> every = OutOfFold(np.arange(10), np.zeros(10, dtype=np.int64), shares, shares)
+    >>> probabilities = np.hstack([right, 1 - right])
+    >>> every = OutOfFold(np.arange(10), np.zeros(10, dtype=np.int64), probabilities, probabilities)
     >>> find_set_rule(every, 0.8).threshold
     0.2
     """

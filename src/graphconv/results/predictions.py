@@ -100,10 +100,10 @@ class Predictions:
         """Probability of the label; of several labels, of the least certain decision."""
         return self._confidence(self.probabilities)
 
-    def _confidence(self, shares: npt.NDArray[Any]) -> npt.NDArray[np.floating[Any]]:
+    def _confidence(self, probabilities: npt.NDArray[Any]) -> npt.NDArray[np.floating[Any]]:
         if self.is_multilabel:
-            return np.asarray(np.maximum(shares, 1 - shares).min(axis=1))
-        return np.asarray(shares.max(axis=1))
+            return np.asarray(np.maximum(probabilities, 1 - probabilities).min(axis=1))
+        return np.asarray(probabilities.max(axis=1))
 
     def columns(self, rows: slice = slice(None)) -> dict[str, Any]:
         """Columns id, label, confidence, sets, one probability per class, split.
@@ -112,17 +112,20 @@ class Predictions:
         """
         entities = range(self.graph.n_entities)[rows]
         rows = slice(entities.start, entities.stop)
-        shares = self.probabilities[rows]
+        probabilities = self.probabilities[rows]
         sets: dict[str, Any] = {}
         if self.sets is not None:
             members = self.sets[rows]
             sets = {"set": self._joined(members), "set_size": members.sum(axis=1)}
         return {
             "id": self.graph.node_ids[rows],
-            "label": self._labels(shares),
-            "confidence": self._confidence(shares),
+            "label": self._labels(probabilities),
+            "confidence": self._confidence(probabilities),
             **sets,
-            **{f"p_{name}": shares[:, number] for number, name in enumerate(self.class_names)},
+            **{
+                f"p_{name}": probabilities[:, number]
+                for number, name in enumerate(self.class_names)
+            },
             "split": np.array(SPLITS)[self.split_codes[rows]],
         }
 

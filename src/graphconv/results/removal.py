@@ -23,7 +23,7 @@ from graphconv.results.explanation import Contribution, Explanation
 FloatMatrix = npt.NDArray[np.floating[Any]]
 # Every one of them has the whole graph labelled again.
 MOST_EDITS = 30
-_LEAST_SHARE = 1e-9
+_LEAST_PROBABILITY = 1e-9
 
 
 def explain_by_removal(
@@ -65,8 +65,8 @@ def explain_by_removal(
     ('b', ('x', 'y'), 0.9)
     """
     position = position_of(graph, node)
-    shares = np.asarray(relabel(graph))
-    own = shares[position]
+    probabilities = np.asarray(relabel(graph))
+    own = probabilities[position]
     predicted = int(own.argmax())
     target = predicted if label is None else class_number(class_names, label)
 
@@ -110,7 +110,7 @@ def explain_by_removal(
         edges=_ordered(edges),
         neighbours=(),
         features=_ordered(features),
-        labels={ids[other]: class_names[int(shares[other].argmax())] for other in around},
+        labels={ids[other]: class_names[int(probabilities[other].argmax())] for other in around},
         distances={ids[other]: int(other != position) for other in around},
         notes=tuple(note for note in (about_edges, about_features) if note),
         directed=graph.directed,
@@ -164,5 +164,5 @@ def _ordered(parts: list[Contribution]) -> tuple[Contribution, ...]:
 
 
 def _log_odds(share: Any) -> float:
-    inside = float(np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE))
+    inside = float(np.clip(share, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY))
     return float(np.log(inside) - np.log1p(-inside))

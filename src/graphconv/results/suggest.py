@@ -95,9 +95,9 @@ def suggest(
     True
     """
     graph = fitted.graph if graph is None else graph
-    shares = fitted.ensemble_probabilities(graph)
+    probabilities = fitted.ensemble_probabilities(graph)
     predictions = Predictions(
-        graph, shares, fitted.graph.class_names, fitted.graph.is_multilabel, fitted.graph
+        graph, probabilities, fitted.graph.class_names, fitted.graph.is_multilabel, fitted.graph
     )
     split = predictions.split
     allowed = _candidates(fitted, graph, split, candidates)
@@ -114,8 +114,8 @@ def suggest(
         candidates=allowed,
         most_candidates=max(MOST_NODES, n),
     )
-    weight = uncertainty(shares[cover.crowd], fitted.graph.is_multilabel)
-    sizes = None if rule is None else rule.apply(graph, shares).sum(axis=1)
+    weight = uncertainty(probabilities[cover.crowd], fitted.graph.is_multilabel)
+    sizes = None if rule is None else rule.apply(graph, probabilities).sum(axis=1)
     if sizes is not None and (sizes[cover.crowd] > 1).any():
         weight = weight * (sizes[cover.crowd] - 1)
     labels, confidence = predictions.labels, predictions.confidence
@@ -266,9 +266,13 @@ def _product(left: Any, right: Any) -> Array:
     return dense.astype(np.float32, copy=False)
 
 
-def uncertainty(shares: Array, is_multilabel: bool) -> Array:
+def uncertainty(probabilities: Array, is_multilabel: bool) -> Array:
     """Entropy of each row, 1 at most; of several labels per node, their mean."""
-    parts = np.stack([shares, 1 - shares], axis=2) if is_multilabel else shares[:, None]
+    parts = (
+        np.stack([probabilities, 1 - probabilities], axis=2)
+        if is_multilabel
+        else probabilities[:, None]
+    )
     surprise = -np.log(np.maximum(parts, np.finfo(np.float32).tiny))
     entropy: Array = (parts * surprise).sum(axis=2).mean(axis=1) / np.log(max(parts.shape[2], 2))
     return entropy

@@ -106,8 +106,8 @@ class _AdjacencyWriter:
             (folder / values.file).unlink()
             del arrays["adjacency.data"]
         n_entries, n_loops = int(indptr[-1]), int(self.has_loop.sum())
-        links = self.n_entries - self.has_loop
-        is_isolated = links == 0
+        n_others = self.n_entries - self.has_loop
+        is_isolated = n_others == 0
         if self.work.options.directed:
             is_isolated &= ~self.has_incoming
         is_directed = self.work.options.directed

@@ -194,7 +194,7 @@ class _PartsWriter:
             arrays = {
                 **self._write_rows(folder, own, halos[part]),
                 **self._write_features(folder, own),
-                **self._write_links(folder, part, nodes, halos),
+                **self._write_exchanges(folder, part, nodes, halos),
                 **self._write_nodes(folder, own, halos[part]),
             }
             n_entries, n_halo = arrays["adjacency.indices"].shape[0], len(halos[part])
@@ -301,7 +301,7 @@ class _PartsWriter:
             n_entries += len(found.columns)
         return {f"features.{part}": writer.close() for part, writer in writers.items()}
 
-    def _write_links(
+    def _write_exchanges(
         self, folder: Path, part: int, nodes: list[IntArray], halos: list[IntArray]
     ) -> dict[str, StoredArray]:
         """Whose nodes the halo's are, and which of the part's own nodes are in others' halos."""

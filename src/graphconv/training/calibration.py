@@ -25,7 +25,7 @@ _LARGEST_DOUBT = 0.5
 # Before any node is seen, the logarithm of the temperature is taken to lie this near to 0: 95 %
 # between 0.37 and 2.7. Five hundred nodes overrule it; thirty do not.
 _SPREAD = 0.5
-_SMALLEST_SHARE = 1e-30
+_LEAST_PROBABILITY = 1e-30
 # Numbers that a calibration is fitted to, but for so many nodes at least.
 _MOST_NUMBERS, _LEAST_NODES = 200_000, 500
 
@@ -79,11 +79,11 @@ def decisions(
     >>> decisions(np.array([[0.75, 0.25], [0.5, 0.5]]), np.array([0, 1]))
     (array([0.75, 0.5 ]), array([ True, False]))
     """
-    shares = np.asarray(probabilities, dtype=np.float64)
+    probabilities = np.asarray(probabilities, dtype=np.float64)
     if labels.ndim == 2:
-        right = (shares > 0.5) == (labels > 0)
-        return np.maximum(shares, 1 - shares).ravel(), right.ravel()
-    return shares.max(axis=1), shares.argmax(axis=1) == labels
+        right = (probabilities > 0.5) == (labels > 0)
+        return np.maximum(probabilities, 1 - probabilities).ravel(), right.ravel()
+    return probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
 
 
 def reliability(
@@ -104,8 +104,8 @@ def reliability(
 
     >>> import numpy as np
     >>> from graphconv.training.calibration import reliability
-    >>> shares = np.array([[0.75, 0.25], [0.75, 0.25], [1, 0]])
-    >>> bins = reliability(shares, np.array([0, 1, 0]), n_bins=2)
+    >>> probabilities = np.array([[0.75, 0.25], [0.75, 0.25], [1, 0]])
+    >>> bins = reliability(probabilities, np.array([0, 1, 0]), n_bins=2)
     >>> bins.n_decisions.tolist(), bins.accuracy.round(2).tolist()
     ([0, 3], [nan, 0.67])
     >>> round(bins.error, 3)
@@ -140,8 +140,8 @@ def expected_calibration_error(
 
     >>> import numpy as np
     >>> from graphconv.training.calibration import expected_calibration_error
-    >>> shares = np.array([[0.75, 0.25]] * 4)
-    >>> expected_calibration_error(shares, np.array([0, 0, 0, 0]))
+    >>> probabilities = np.array([[0.75, 0.25]] * 4)
+    >>> expected_calibration_error(probabilities, np.array([0, 0, 0, 0]))
     0.25
     """
     return reliability(probabilities, labels, n_bins).error
@@ -194,16 +194,16 @@ class Calibration:
         given = np.asarray(probabilities, dtype=np.float32)
         if self.changes_nothing:
             return given
-        shares = _scale(_logits(given, is_multilabel), self, is_multilabel).astype(np.float32)
+        scaled = _scale(_logits(given, is_multilabel), self, is_multilabel).astype(np.float32)
         # Rounding can make two classes equal that were not: the likelier one must stay ahead.
         if is_multilabel:
-            lost = (given > 0.5) & (shares <= 0.5)
-            shares[lost] = np.nextafter(np.float32(0.5), np.float32(1))
-            return shares
+            lost = (given > 0.5) & (scaled <= 0.5)
+            scaled[lost] = np.nextafter(np.float32(0.5), np.float32(1))
+            return scaled
         first = given.argmax(axis=1)
-        rows = np.flatnonzero(shares.argmax(axis=1) != first)
-        shares[rows, first[rows]] = np.nextafter(shares[rows].max(axis=1), np.float32(2))
-        return shares
+        rows = np.flatnonzero(scaled.argmax(axis=1) != first)
+        scaled[rows, first[rows]] = np.nextafter(scaled[rows].max(axis=1), np.float32(2))
+        return scaled
 
 
 def fit_calibration(probabilities: npt.NDArray[Any], labels: npt.NDArray[np.int64]) -> Calibration:
@@ -237,9 +237,9 @@ def fit_calibration(probabilities: npt.NDArray[Any], labels: npt.NDArray[np.int6
 
     >>> import numpy as np
     >>> from graphconv.training.calibration import fit_calibration
-    >>> shares = np.array([[0.6, 0.4]] * 1000)
+    >>> probabilities = np.array([[0.6, 0.4]] * 1000)
     >>> labels = np.array([0] * 900 + [1] * 100)
-    >>> fit_calibration(shares, labels).apply(shares[:1]).round(1)
+    >>> fit_calibration(probabilities, labels).apply(probabilities[:1]).round(1)
     array([[0.9, 0.1]], dtype=float32)
     """
     if len(labels) == 0:
@@ -254,10 +254,12 @@ def fit_calibration(probabilities: npt.NDArray[Any], labels: npt.NDArray[np.int6
 
     def loss(calibration: Calibration) -> float:
         unlikely = (np.log(calibration.temperature) / _SPREAD) ** 2 / 2
-        shares = np.maximum(_scale(logits, calibration, is_multilabel), _SMALLEST_SHARE)
-        total = (wanted * np.log(shares)).sum()
+        probabilities = np.maximum(_scale(logits, calibration, is_multilabel), _LEAST_PROBABILITY)
+        total = (wanted * np.log(probabilities)).sum()
         if is_multilabel:
-            total += ((1 - wanted) * np.log(np.maximum(1 - shares, _SMALLEST_SHARE))).sum()
+            total += (
+                (1 - wanted) * np.log(np.maximum(1 - probabilities, _LEAST_PROBABILITY))
+            ).sum()
         return float(unlikely - total)
 
     def best_temperature(doubt: float) -> Calibration:
@@ -299,23 +301,23 @@ def _lowest(function: Callable[[float], float], low: float, high: float) -> floa
 
 def _logits(probabilities: npt.NDArray[Any], is_multilabel: bool) -> Floats:
     """Numbers whose softmax, or sigmoid, the probabilities are."""
-    shares = np.asarray(probabilities, dtype=np.float64)
-    logits = np.log(np.maximum(shares, _SMALLEST_SHARE))
+    probabilities = np.asarray(probabilities, dtype=np.float64)
+    logits = np.log(np.maximum(probabilities, _LEAST_PROBABILITY))
     if is_multilabel:
         # A float32 can't come nearer to 1 than this without being 1.
-        logits -= np.log(np.maximum(1 - shares, 2.0**-25))
+        logits -= np.log(np.maximum(1 - probabilities, 2.0**-25))
     return cast(Floats, logits)
 
 
-def _shares(logits: Floats, is_multilabel: bool) -> Floats:
+def _probabilities(logits: Floats, is_multilabel: bool) -> Floats:
     if is_multilabel:
-        shares: Floats = 1 / (1 + np.exp(-np.clip(logits, -700, 700)))
-        return shares
+        probabilities: Floats = 1 / (1 + np.exp(-np.clip(logits, -700, 700)))
+        return probabilities
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return cast(Floats, powers / powers.sum(axis=1, keepdims=True))
 
 
 def _scale(logits: Floats, calibration: Calibration, is_multilabel: bool) -> Floats:
-    shares = _shares(logits / calibration.temperature, is_multilabel)
+    probabilities = _probabilities(logits / calibration.temperature, is_multilabel)
     even = 0.5 if is_multilabel else 1 / logits.shape[1]
-    return (1 - calibration.doubt) * shares + calibration.doubt * even
+    return (1 - calibration.doubt) * probabilities + calibration.doubt * even

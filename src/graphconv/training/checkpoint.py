@@ -254,7 +254,7 @@ def _rebuild(
         FeatureScaler(description["scaling"], mean, scale),
         network,
         description["n_epochs"],
-        # JSON has no NaN, which the validation figures are without validation nodes.
+        # JSON has no NaN, which the validation scores are without validation nodes.
         {
             name: [math.nan if value is None else value for value in values]
             for name, values in description["history"].items()

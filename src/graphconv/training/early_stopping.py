@@ -27,7 +27,7 @@ Weights = dict[str, Tensor]
 
 
 class EarlyStopping:
-    """Watches the validation figures of some replicas.
+    """Watches the validation scores of some replicas.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class EarlyStopping:
         accuracy: FloatArray,
         weights_of: Callable[[int], Weights],
     ) -> None:
-        """Look at the figures of an epoch that some replicas, all equally far, have run.
+        """Look at the scores of an epoch that some replicas, all equally far, have run.
 
         `weights_of` gives a copy of a replica's present weights.
         """

@@ -147,9 +147,9 @@ def fit_gcn(
 
 def history_of(state: TrainingState) -> dict[str, list[float]]:
     """Loss and accuracy of each epoch, a mean over the replicas that it trained."""
-    figures = np.array(state.epochs)  # (n_epochs, 4, n_replicas)
-    has_run = state.stopped_at > np.arange(len(figures))[:, None, None]
-    means = figures.mean(axis=2, where=has_run)
+    scores = np.array(state.epochs)  # (n_epochs, 4, n_replicas)
+    has_run = state.stopped_at > np.arange(len(scores))[:, None, None]
+    means = scores.mean(axis=2, where=has_run)
     return {name: means[:, k].tolist() for k, name in enumerate(Epoch._fields)}
 
 
@@ -305,8 +305,8 @@ def calibrated(fitted: FittedGCN, each: FloatMatrix | None = None) -> FittedGCN:
     everyone = graph.validation_index
     index = everyone[np.linspace(0, len(everyone) - 1, min(len(everyone), most)).astype(np.int64)]
     own = fitted.probabilities(nodes=index) if each is None else each[index]
-    shares = mean_over_runs(own)
-    return replace(fitted, calibration=fit_calibration(shares, graph.labels[index]))
+    probabilities = mean_over_runs(own)
+    return replace(fitted, calibration=fit_calibration(probabilities, graph.labels[index]))
 
 
 def _scaled_features(graph: Graph, settings: Settings) -> tuple[FeatureScaler, Any]:

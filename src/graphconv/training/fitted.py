@@ -113,7 +113,7 @@ class FittedGCN:
             # In place, a piece at a time: the array may be larger than memory.
             for piece in _pieces(values):
                 part = torch.from_numpy(piece)
-                part.copy_(self.shares(part))
+                part.copy_(self.from_logits(part))
         return values
 
     def batch_probabilities(self, batch: Batch) -> FloatMatrix:
@@ -122,11 +122,11 @@ class FittedGCN:
         The batch's features are taken as they are: they must have been through the scaler.
         """
         with torch.no_grad(), single_torch_thread():
-            shares = self.shares(self.network(batch))
+            probabilities = self.from_logits(self.network(batch))
         self.network.kernels.trim_memory()
-        return cast(FloatMatrix, shares.numpy())
+        return cast(FloatMatrix, probabilities.numpy())
 
-    def shares(self, logits: Tensor) -> Tensor:
+    def from_logits(self, logits: Tensor) -> Tensor:
         """Probabilities of logits of shape (n_nodes, n_replicas, n_classes)."""
         if not bool(logits.isfinite().all()):
             raise DivergedError(

@@ -50,14 +50,14 @@ class Progress(NamedTuple):
     n_running: int  # replicas that go on
     n_waiting: int  # replicas that have not begun
     n_replicas: int
-    figures: Epoch  # of the replicas that this epoch trained
+    scores: Epoch  # of the replicas that this epoch trained
     network: Network  # of the same replicas, with the weights that the epoch ended with
     replicas: IntArray  # their places among all
 
     @property
     def n_epochs_done(self) -> int:
         """Of n_replicas * max_epochs; replicas that have stopped count as if they had run all."""
-        n_here = len(self.figures.train_loss)
+        n_here = len(self.scores.train_loss)
         n_before = self.n_replicas - self.n_waiting - n_here
         return n_before * self.max_epochs + n_here * self.epoch
 
@@ -80,16 +80,16 @@ class TrainingState:
         """Epochs that each replica has run once it has stopped, 0 before; (n_replicas,)."""
         return self.stopping.stopped_at
 
-    def record(self, replicas: IntArray, figures: FloatArray) -> None:
-        """Note the figures (4, n) of an epoch that some replicas, all equally far, have run."""
+    def record(self, replicas: IntArray, scores: FloatArray) -> None:
+        """Note the scores (4, n) of an epoch that some replicas, all equally far, have run."""
         epoch = int(self.n_run[replicas[0]])
         self.n_run[replicas] += 1
         if len(replicas) == len(self.n_run):
-            self.epochs.append(Epoch(*figures))
+            self.epochs.append(Epoch(*scores))
             return
         if epoch == len(self.epochs):
             self.epochs.append(Epoch(*np.full((4, len(self.n_run)), np.nan)))
-        for values, own in zip(self.epochs[epoch], figures, strict=True):
+        for values, own in zip(self.epochs[epoch], scores, strict=True):
             values[replicas] = own
 
     def teams(self, size: int) -> Iterator[IntArray]:
@@ -164,11 +164,11 @@ def train(
             for epoch in range(first, max_epochs):
                 steps = batches(epoch) if callable(batches) else batches
                 watched = validation(epoch) if callable(validation) else validation
-                figures = _run_epoch(team, steps, watched, epoch, settings)
-                _check_loss(figures[0], epoch)
-                state.record(team.replicas, figures)
+                scores = _run_epoch(team, steps, watched, epoch, settings)
+                _check_loss(scores[0], epoch)
+                state.record(team.replicas, scores)
                 if validation is not None:
-                    _, _, loss, accuracy = figures
+                    _, _, loss, accuracy = scores
                     state.stopping.check(team.replicas, loss, accuracy, team.weights_of)
                 running = state.stopping.running(team.replicas)
                 if on_epoch is not None:
@@ -179,7 +179,7 @@ def train(
                             n_running=len(running),
                             n_waiting=int((state.n_run == 0).sum()),
                             n_replicas=len(network.seeds),
-                            figures=Epoch(*figures),
+                            scores=Epoch(*scores),
                             network=team.network,
                             replicas=team.replicas,
                         )
@@ -246,17 +246,17 @@ def _run_epoch(
 
 
 def _step(team: Team, labelled: LabelledBatch, epoch: int) -> tuple[FloatArray, float]:
-    slopes, figures, total = team.objective.gradients(labelled, epoch)
+    slopes, scores, total = team.objective.gradients(labelled, epoch)
     team.optimiser.step(slopes)
-    return figures, total
+    return scores, total
 
 
 def _mean(found: Iterable[tuple[FloatArray, float]]) -> FloatArray:
-    """The mean of figures, each of which counts as much as its batch."""
-    figures, totals = zip(*found, strict=True)
+    """The mean of scores, each of which counts as much as its batch."""
+    scores, totals = zip(*found, strict=True)
     if len(totals) == 1:
-        return cast(FloatArray, figures[0])
-    return np.average(figures, axis=0, weights=totals)
+        return cast(FloatArray, scores[0])
+    return np.average(scores, axis=0, weights=totals)
 
 
 def _checkpoint(everyone: Replicas, team: Team, state: TrainingState) -> dict[str, Tensor]:
@@ -280,7 +280,7 @@ def _restore(everyone: Replicas, state: TrainingState, tensors: dict[str, Tensor
             parameter.copy_(tensors[f"model.{name}"])
             optimiser.mean[name].copy_(tensors[f"adam.mean.{name}"])
             optimiser.square[name].copy_(tensors[f"adam.square.{name}"])
-    state.epochs = [Epoch(*figures) for figures in tensors["epochs"].numpy().copy()]
+    state.epochs = [Epoch(*scores) for scores in tensors["epochs"].numpy().copy()]
     state.n_run[:] = tensors["n_run"].numpy()
     prefix = "stopping."
     state.stopping.restore(

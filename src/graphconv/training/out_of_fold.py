@@ -96,7 +96,7 @@ class OutOfFold:
 _FIELDS = tuple(field.name for field in fields(OutOfFold))
 
 
-def neighbour_means(graph: Graph, shares: FloatMatrix) -> FloatMatrix:
+def neighbour_means(graph: Graph, probabilities: FloatMatrix) -> FloatMatrix:
     """Each node's neighbours' probabilities, averaged by weight; its own where it has none.
 
     Examples
@@ -109,9 +109,9 @@ def neighbour_means(graph: Graph, shares: FloatMatrix) -> FloatMatrix:
     array([0.5 , 0.5 , 0.5 , 0.25])
     """
     total = np.asarray(graph.adjacency.sum(axis=1), dtype=np.float64).ravel()
-    sums = np.asarray(graph.adjacency @ shares, dtype=np.float64)
+    sums = np.asarray(graph.adjacency @ probabilities, dtype=np.float64)
     has_any = total > 0
-    means = np.array(shares, dtype=np.float64)
+    means = np.array(probabilities, dtype=np.float64)
     means[has_any] = sums[has_any] / total[has_any, None]
     return means
 
@@ -207,9 +207,9 @@ def fit_folds(
         with warnings.catch_warnings():
             # Of a class with one label, the fold that tests it has none: no news to anybody.
             warnings.filterwarnings("ignore", "no training node has class", UserWarning)
-            shares = np.asarray(fit_predict(fold, seed))
-        own.append(shares[fold.test_index])
-        others.append(neighbour_means(graph, shares)[fold.test_index])
+            probabilities = np.asarray(fit_predict(fold, seed))
+        own.append(probabilities[fold.test_index])
+        others.append(neighbour_means(graph, probabilities)[fold.test_index])
     order = np.argsort(nodes)
     return OutOfFold(
         nodes[order],

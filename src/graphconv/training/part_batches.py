@@ -39,7 +39,7 @@ from graphconv.training.processes import Processes
 NO_NODES: IntArray = np.empty(0, dtype=np.int64)
 
 
-class Link(NamedTuple):
+class HaloExchange(NamedTuple):
     """Which rows travel in one hop, seen from one process."""
 
     wanted: IntArray  # halo rows to receive, numbered within the part, by the process they are of
@@ -49,11 +49,11 @@ class Link(NamedTuple):
 
 
 class Hop(NamedTuple):
-    """A link in the numbering of a batch."""
+    """An exchange in the numbering of a batch."""
 
     halo_rows: IntArray  # places of the rows that come, in the input of the hop's sums
     lent_rows: IntArray  # places of the rows that go, in the rows within the hop
-    link: Link
+    exchange: HaloExchange
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +66,13 @@ class PartBatch(Batch):
 
     has_halo = True
     processes: Processes | None = None
-    hop_links: tuple[Hop, ...] = ()
+    exchanges: tuple[Hop, ...] = ()
     purpose: str = ""
 
     def with_halo(self, x: Array, hop: int) -> Array:
         """The rows of x, those of the halo that the hop needs, and zeros for all others."""
-        halo_rows, lent_rows, link = self.hop_links[hop]
-        came = self._exchange(x[lent_rows], link.to_each, link.from_each)
+        halo_rows, lent_rows, exchange = self.exchanges[hop]
+        came = self._exchange(x[lent_rows], exchange.to_each, exchange.from_each)
         out = np.empty((len(self.degree), x.shape[1]), dtype=x.dtype)
         out[: len(x)] = x
         out[len(x) :] = 0
@@ -81,8 +81,8 @@ class PartBatch(Batch):
 
     def halo_gradient(self, gradient: Array, hop: int) -> Array:
         """The gradient of x, given that of `with_halo`: what others found for its rows is added."""
-        halo_rows, lent_rows, link = self.hop_links[hop]
-        came = self._exchange(gradient[halo_rows], link.from_each, link.to_each)
+        halo_rows, lent_rows, exchange = self.exchanges[hop]
+        came = self._exchange(gradient[halo_rows], exchange.from_each, exchange.to_each)
         own = torch.from_numpy(gradient[: self.n_within[hop + 1]])
         index = torch.from_numpy(lent_rows)
         return own.index_add(0, index, torch.from_numpy(came)).numpy()
@@ -130,17 +130,19 @@ def make_part_batch(
     graph = part.graph
     numbering = numbering or Numbering(graph.n_nodes)
     of_node = numbering.of_node
-    rows, n_within, found, links = _reach(part, processes, targets, n_hops, of_node, fanouts, keys)
-    halo = np.unique(np.concatenate([NO_NODES, *(link.wanted for link in links)]))
+    rows, n_within, found, exchanges = _reach(
+        part, processes, targets, n_hops, of_node, fanouts, keys
+    )
+    halo = np.unique(np.concatenate([NO_NODES, *(exchange.wanted for exchange in exchanges)]))
     of_node[halo] = np.arange(len(rows), len(rows) + len(halo), dtype=np.int32)
     width = len(rows) + len(halo)
     hops = tuple(
         Hop(
-            of_node[link.wanted].astype(np.int64),
-            of_node[link.lent].astype(np.int64),
-            link,
+            of_node[exchange.wanted].astype(np.int64),
+            of_node[exchange.lent].astype(np.int64),
+            exchange,
         )
-        for link in links
+        for exchange in exchanges
     )
     matrices = _matrices(found, of_node, n_within, width, is_sampled=fanouts is not None)
     numbering.forget(np.concatenate([rows, halo]))
@@ -155,7 +157,7 @@ def make_part_batch(
         "adjacency_transposed": transposed,
         "is_whole": False,
         "processes": processes,
-        "hop_links": hops,
+        "exchanges": hops,
         "purpose": purpose,
     }
     if fanouts is not None:
@@ -171,12 +173,12 @@ def _reach(
     of_node: npt.NDArray[np.int32],
     fanouts: Sequence[int] | None,
     keys: Sequence[int],
-) -> tuple[IntArray, list[int], list[RowSample], list[Link]]:
-    """The part's rows within each hop of all targets, numbered; entries and links of every hop."""
+) -> tuple[IntArray, list[int], list[RowSample], list[HaloExchange]]:
+    """The part's rows within each hop of all targets, numbered; each hop's entries and exchange."""
     adjacency, is_weighted = part.graph.adjacency, part.graph.is_weighted
     rows, ring, wanted = targets, targets, NO_NODES
     of_node[rows] = np.arange(len(rows), dtype=np.int32)
-    n_within, found, links = [len(rows)], [], []
+    n_within, found, exchanges = [len(rows)], [], []
     for hop in range(n_hops):
         if fanouts is None:
             # Rows within earlier hops have been looked at; what they want stays wanted.
@@ -188,18 +190,18 @@ def _reach(
             )
             wanted = np.unique(sample.columns[sample.columns >= part.n_own])
         found.append(sample)
-        links.append(ask(part, processes, wanted.astype(np.int64)))
-        reached = np.concatenate([sample.columns[sample.columns < part.n_own], links[-1].lent])
+        exchanges.append(ask(part, processes, wanted.astype(np.int64)))
+        reached = np.concatenate([sample.columns[sample.columns < part.n_own], exchanges[-1].lent])
         ring = np.unique(reached[of_node[reached] < 0]).astype(np.int64)
         of_node[ring] = np.arange(len(rows), len(rows) + len(ring), dtype=np.int32)
         if fanouts is not None and not len(ring):
             ring = rows[:1]  # as in sample_batch: n_within must grow
         rows = np.concatenate([rows, ring])
         n_within.append(len(rows))
-    return rows, n_within, found, links
+    return rows, n_within, found, exchanges
 
 
-def ask(part: GraphPart, processes: Processes, wanted: IntArray) -> Link:
+def ask(part: GraphPart, processes: Processes, wanted: IntArray) -> HaloExchange:
     """Tell the others which rows of theirs this process needs, and learn which of its they do."""
     place = wanted - part.n_own
     bounds = np.searchsorted(place, part.halo_bounds)
@@ -209,7 +211,7 @@ def ask(part: GraphPart, processes: Processes, wanted: IntArray) -> Link:
     to_each = processes.exchange_counts(from_each)
     asked = processes.exchange(torch.from_numpy(names), from_each, to_each, "batches").numpy()
     lent = part.lent[np.repeat(part.lent_bounds[:-1], to_each) + asked].astype(np.int64)
-    return Link(wanted, from_each, lent, to_each)
+    return HaloExchange(wanted, from_each, lent, to_each)
 
 
 def _matrices(

@@ -30,12 +30,12 @@ def settle_part_batches(
     As `settle_batches` for one process: if it lacks memory in one of them, all change.
     """
     graph = part.graph.with_split(members["train"].nodes, members["validation"].nodes)
-    share = PartShare(part, processes)
-    return settle_batches(graph, settings, n_replicas, auto=auto, share=share)
+    own = PartMemory(part, processes)
+    return settle_batches(graph, settings, n_replicas, auto=auto, part=own)
 
 
-class PartShare:
-    """What a process has of a graph in parts; see `memory_estimate.Share`."""
+class PartMemory:
+    """What a process has of a graph in parts; see `memory_estimate.ProcessPart`."""
 
     def __init__(self, part: GraphPart, processes: Processes) -> None:
         self.n_own = part.n_own

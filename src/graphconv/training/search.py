@@ -119,16 +119,16 @@ def choose_settings(
 class _Verdict(NamedTuple):
     """What some settings came to on some splits."""
 
-    shares: npt.NDArray[np.float64]  # of the right class, for each node
+    right: npt.NDArray[np.float64]  # probability of the right class, for each node
     weight: npt.NDArray[np.float64]  # how much each node counts; they add up to 1
 
     @property
     def score(self) -> float:
-        return float(self.shares @ self.weight)
+        return float(self.right @ self.weight)
 
     def is_notably_better(self, other: _Verdict) -> bool:
         """Whether it is better by more than a part of the difference's standard error."""
-        difference = self.shares - other.shares
+        difference = self.right - other.right
         mean = float(difference @ self.weight)
         error = float(np.sqrt((self.weight**2) @ (difference - mean) ** 2))
         return mean > _NOTABLE * error
@@ -153,11 +153,11 @@ class _Trials:
         done += [self.predict(one, brief, self.seeds) for one in used[len(done) :]]
         raw = np.concatenate(done[: len(used)])
         labels = np.concatenate([one.labels[one.validation_index] for one in used])
-        shares = fit_calibration(raw, labels).apply(raw, labels.ndim == 2).astype(np.float64)
+        probabilities = fit_calibration(raw, labels).apply(raw, labels.ndim == 2).astype(np.float64)
         if labels.ndim == 2:
-            right = np.where(labels > 0, shares, 1 - shares).mean(axis=1)
+            right = np.where(labels > 0, probabilities, 1 - probabilities).mean(axis=1)
         else:
-            right = shares[np.arange(len(labels)), labels]
+            right = probabilities[np.arange(len(labels)), labels]
         weight = np.ones(len(right))
         if self.are_classes_alike:
             weight = 1 / np.bincount(labels)[labels]

@@ -12,13 +12,13 @@ from graphconv.kernels import Csr
 
 
 def random_walks(
-    links: sp.csr_array, starts: npt.ArrayLike, n_steps: int, rng: np.random.Generator
+    neighbours: sp.csr_array, starts: npt.ArrayLike, n_steps: int, rng: np.random.Generator
 ) -> IntArray:
     """Random walks, one from every start; edges are taken in proportion to their weight.
 
     Parameters
     ----------
-    links : sparse matrix of shape (n_nodes, n_nodes)
+    neighbours : sparse matrix of shape (n_nodes, n_nodes)
         Entry (i, j) is the weight of the step from i to j.
     starts : array of shape (n_walks,)
     n_steps : int
@@ -38,10 +38,12 @@ def random_walks(
     array([[0, 1, 0, 1],
            [1, 0, 1, 0]])
     """
-    rows = Csr(links.indptr[:-1], links.indptr[1:], links.indices, None)
+    rows = Csr(neighbours.indptr[:-1], neighbours.indptr[1:], neighbours.indices, None)
     # Where weights differ, a step is looked up in their running sum; else it is a plain draw.
-    weighted = links.nnz > 0 and bool((links.data != links.data[0]).any())
-    totals = np.concatenate(([0.0], np.cumsum(links.data, dtype=np.float64))) if weighted else None
+    weighted = neighbours.nnz > 0 and bool((neighbours.data != neighbours.data[0]).any())
+    totals = (
+        np.concatenate(([0.0], np.cumsum(neighbours.data, dtype=np.float64))) if weighted else None
+    )
     key = int(rng.integers(2**64, dtype=np.uint64))
     nodes = np.asarray(starts, dtype=np.int64)
     walks: IntArray = kernels.select().walks(rows, totals, nodes, n_steps, key)

@@ -21,7 +21,7 @@ from graphconv.estimators.baselines.transductive import (
     TransductiveClassifier,
     check_same_width,
     in_all_classes,
-    links_of,
+    neighbour_matrix,
 )
 from graphconv.graph import Graph
 from graphconv.graph.position import position_features
@@ -95,16 +95,16 @@ class BoostedTreesClassifier(TransductiveClassifier):
         # Its threads wait by spinning: beside a busy neighbour many take far longer than one.
         with threadpool_limits(1, user_api="openmp"):
             self.classifier_ = classifier.fit(columns[train], graph.labels[train])
-        return self._shares(columns)
+        return self._probabilities(columns)
 
     def _label_graph(self, graph: Graph) -> FloatMatrix:
         check_same_width(self.graph_, graph)
-        return self._shares(self._columns(graph))
+        return self._probabilities(self._columns(graph))
 
-    def _shares(self, columns: npt.NDArray[np.float32]) -> FloatMatrix:
+    def _probabilities(self, columns: npt.NDArray[np.float32]) -> FloatMatrix:
         with threadpool_limits(1, user_api="openmp"):
-            shares = self.classifier_.predict_proba(columns)
-        return in_all_classes(shares, self.classifier_.classes_, self.graph_.n_classes)
+            probabilities = self.classifier_.predict_proba(columns)
+        return in_all_classes(probabilities, self.classifier_.classes_, self.graph_.n_classes)
 
     def _columns(self, graph: Graph) -> npt.NDArray[np.float32]:
         """Own columns and their means over neighbours, side by side."""
@@ -114,9 +114,9 @@ class BoostedTreesClassifier(TransductiveClassifier):
         if self.directions_ is not None:
             features = self.directions_.transform(features)
         own = features.toarray() if sp.issparse(features) else np.asarray(features)
-        links = links_of(graph)
-        degree = np.asarray(links.sum(axis=1)).ravel()
-        mean = sp.diags_array(1 / np.maximum(degree, 1e-12)) @ links
+        neighbours = neighbour_matrix(graph)
+        degree = np.asarray(neighbours.sum(axis=1)).ravel()
+        mean = sp.diags_array(1 / np.maximum(degree, 1e-12)) @ neighbours
         parts = [own]
         for _ in range(self.n_hops):
             parts.append(mean @ parts[-1])

@@ -16,7 +16,7 @@ from graphconv.estimators.baselines._walks import random_walks
 from graphconv.estimators.baselines.transductive import (
     FloatMatrix,
     TransductiveClassifier,
-    links_of,
+    neighbour_matrix,
 )
 from graphconv.graph import Graph, IntArray
 
@@ -99,9 +99,9 @@ class DeepWalkClassifier(TransductiveClassifier):
     def _embed(self, graph: Graph, seed: int) -> FloatMatrix:
         skip_gram = _import_skip_gram()
         rng = np.random.default_rng(seed)
-        links = links_of(graph)
+        neighbours = neighbour_matrix(graph)
         starts = np.concatenate([rng.permutation(graph.n_nodes) for _ in range(self.n_walks)])
-        walks = random_walks(links, starts, self.walk_length - 1, rng)
+        walks = random_walks(neighbours, starts, self.walk_length - 1, rng)
         # Paper: DeepWalk's figures are for hierarchical softmax; here: noise nodes unless
         # n_negatives is 0, because that is what skip-gram is usually trained with.
         model = skip_gram(

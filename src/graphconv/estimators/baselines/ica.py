@@ -20,7 +20,7 @@ from graphconv.estimators.baselines.transductive import (
     check_same_width,
     feature_matrix,
     in_all_classes,
-    links_of,
+    neighbour_matrix,
 )
 from graphconv.graph import Graph, IntArray
 from graphconv.graph.checks import check_count
@@ -97,26 +97,26 @@ class ICAClassifier(TransductiveClassifier):
         self.local_ = fit_logistic(features[train], known, graph.n_classes, local_C)
         labels = self.local_.logits(features).argmax(axis=1)
         labels[train] = known
-        links = self._links(graph)
-        both = _beside(features[train], _aggregate(links[train], labels, graph.n_classes))
+        neighbours = self._neighbours(graph)
+        both = _beside(features[train], _aggregate(neighbours[train], labels, graph.n_classes))
         self.relational_ = fit_logistic(both, known, graph.n_classes, self.C)
-        return self._relabel(features, links, labels, train)
+        return self._relabel(features, neighbours, labels, train)
 
     def _label_graph(self, graph: Graph) -> FloatMatrix:
         check_same_width(self.graph_, graph)
         features = feature_matrix(graph, self.scaler_)
         labels = self.local_.logits(features).argmax(axis=1)
-        return self._relabel(features, self._links(graph), labels, np.empty(0, dtype=np.int64))
+        return self._relabel(features, self._neighbours(graph), labels, np.empty(0, dtype=np.int64))
 
-    def _links(self, graph: Graph) -> sp.csr_array:
-        links = links_of(graph)
+    def _neighbours(self, graph: Graph) -> sp.csr_array:
+        neighbours = neighbour_matrix(graph)
         if self.aggregation == "count":
-            return links
-        degree = np.asarray(links.sum(axis=1)).ravel()
-        return sp.csr_array(sp.diags_array(1 / np.maximum(degree, 1e-30)) @ links)
+            return neighbours
+        degree = np.asarray(neighbours.sum(axis=1)).ravel()
+        return sp.csr_array(sp.diags_array(1 / np.maximum(degree, 1e-30)) @ neighbours)
 
     def _relabel(
-        self, features: Any, links: sp.csr_array, labels: IntArray, fixed: IntArray
+        self, features: Any, neighbours: sp.csr_array, labels: IntArray, fixed: IntArray
     ) -> FloatMatrix:
         n_features, n_classes = features.shape[1], len(self.relational_.intercept)
         # Classes without a training node are never chosen; NELL has as many of them as of others.
@@ -130,15 +130,17 @@ class ICAClassifier(TransductiveClassifier):
         for _ in range(self.n_iterations):
             rank = np.full(len(labels), -1)
             rank[rng.permutation(free)] = np.arange(len(free))
-            for nodes in independent_runs(links, rank):
-                logits[nodes] = own[nodes] + _aggregate(links[nodes], labels, n_classes) @ votes
+            for nodes in independent_runs(neighbours, rank):
+                logits[nodes] = (
+                    own[nodes] + _aggregate(neighbours[nodes], labels, n_classes) @ votes
+                )
                 labels[nodes] = classes[logits[nodes].argmax(axis=1)]
         probabilities = in_all_classes(softmax(logits, axis=1), classes, n_classes)
         probabilities[fixed] = np.eye(n_classes)[labels[fixed]]
         return probabilities
 
 
-def independent_runs(links: sp.csr_array, rank: npt.NDArray[np.int64]) -> list[IntArray]:
+def independent_runs(neighbours: sp.csr_array, rank: npt.NDArray[np.int64]) -> list[IntArray]:
     """Split nodes that are visited in the order of their rank into runs of non-neighbours.
 
     A node comes in the run after the last of its neighbours that are visited before it. So each
@@ -146,7 +148,7 @@ def independent_runs(links: sp.csr_array, rank: npt.NDArray[np.int64]) -> list[I
 
     Parameters
     ----------
-    links : sparse matrix of shape (n_nodes, n_nodes), symmetric in its pattern
+    neighbours : sparse matrix of shape (n_nodes, n_nodes), symmetric in its pattern
     rank : array of shape (n_nodes,)
         -1 for nodes that are not visited.
 
@@ -161,11 +163,11 @@ def independent_runs(links: sp.csr_array, rank: npt.NDArray[np.int64]) -> list[I
     [array([0, 2]), array([1])]
     """
     n_nodes = len(rank)
-    row = np.repeat(np.arange(n_nodes), np.diff(links.indptr))
-    later = (rank[row] >= 0) & (rank[links.indices] > rank[row])
-    ends = np.concatenate(([0], np.cumsum(later)))[links.indptr]
+    row = np.repeat(np.arange(n_nodes), np.diff(neighbours.indptr))
+    later = (rank[row] >= 0) & (rank[neighbours.indices] > rank[row])
+    ends = np.concatenate(([0], np.cumsum(later)))[neighbours.indptr]
     followers = sp.csr_array(
-        (np.ones(ends[-1], dtype=np.int8), links.indices[later], ends), shape=links.shape
+        (np.ones(ends[-1], dtype=np.int8), neighbours.indices[later], ends), shape=neighbours.shape
     )
     n_waiting_for = np.bincount(followers.indices, minlength=n_nodes)
     run = np.flatnonzero((rank >= 0) & (n_waiting_for == 0))

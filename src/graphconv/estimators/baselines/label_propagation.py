@@ -17,7 +17,7 @@ from graphconv.estimators.baselines._conjugate_gradients import solve_columns
 from graphconv.estimators.baselines.transductive import (
     FloatMatrix,
     TransductiveClassifier,
-    links_of,
+    neighbour_matrix,
 )
 from graphconv.graph import Graph
 
@@ -75,15 +75,15 @@ class LabelPropagationClassifier(TransductiveClassifier):
         self.random_state = random_state
 
     def _fit_graph(self, graph: Graph, seed: int) -> FloatMatrix:
-        links = links_of(graph).astype(np.float64)
+        neighbours = neighbour_matrix(graph).astype(np.float64)
         # Classes without a training node stay at zero: leave them out of the work.
         present, numbers = np.unique(graph.labels[graph.train_index], return_inverse=True)
         given = np.zeros((graph.n_nodes, len(present)))
         given[graph.train_index, numbers] = 1
         if self.n_steps is None:
-            spread = self._harmonic(links, given, graph)
+            spread = self._harmonic(neighbours, given, graph)
         else:
-            spread = _spread(links, given, graph, self.n_steps)
+            spread = _spread(neighbours, given, graph, self.n_steps)
         prior = given.sum(axis=0) / given.sum()
         # Paper: label propagation as Zhu et al. define it; here: scaled to the classes' shares of
         # the training nodes unless class_mass is False, because without it large classes take all.
@@ -98,14 +98,14 @@ class LabelPropagationClassifier(TransductiveClassifier):
         )
         return probabilities
 
-    def _harmonic(self, links: sp.csr_array, given: FloatMatrix, graph: Graph) -> FloatMatrix:
-        _, part = sp.csgraph.connected_components(links, directed=False)
+    def _harmonic(self, neighbours: sp.csr_array, given: FloatMatrix, graph: Graph) -> FloatMatrix:
+        _, part = sp.csgraph.connected_components(neighbours, directed=False)
         reached = np.isin(part, part[graph.train_index])
         reached[graph.train_index] = False
         free = np.flatnonzero(reached)
-        degree = np.asarray(links.sum(axis=1)).ravel()[free]
-        known = links[free] @ given
-        within = links[free][:, free]
+        degree = np.asarray(neighbours.sum(axis=1)).ravel()[free]
+        known = neighbours[free] @ given
+        within = neighbours[free][:, free]
         # L_uu = D_uu - W_uu, made well-conditioned by D_uu^-1/2 on both sides.
         scale = 1 / np.sqrt(degree)
         within = sp.diags_array(scale) @ within @ sp.diags_array(scale)
@@ -126,9 +126,11 @@ class LabelPropagationClassifier(TransductiveClassifier):
         return spread
 
 
-def _spread(links: sp.csr_array, given: FloatMatrix, graph: Graph, n_steps: int) -> FloatMatrix:
-    degree = np.asarray(links.sum(axis=1)).ravel()
-    walk = sp.diags_array(1 / np.maximum(degree, 1e-300)) @ links
+def _spread(
+    neighbours: sp.csr_array, given: FloatMatrix, graph: Graph, n_steps: int
+) -> FloatMatrix:
+    degree = np.asarray(neighbours.sum(axis=1)).ravel()
+    walk = sp.diags_array(1 / np.maximum(degree, 1e-300)) @ neighbours
     spread = given
     for _ in range(n_steps):
         spread = walk @ spread

@@ -20,7 +20,7 @@ from graphconv.estimators.baselines.transductive import (
     TransductiveClassifier,
     check_same_width,
     feature_matrix,
-    links_of,
+    neighbour_matrix,
 )
 from graphconv.graph import Graph
 from graphconv.graph.names import Scaling
@@ -90,12 +90,12 @@ class ManifoldClassifier(TransductiveClassifier):
         self.scaler_ = fit_scaler(graph.features, self.scaling)
         features = feature_matrix(graph, self.scaler_)
         train = graph.train_index
-        links = links_of(graph).astype(np.float64)
+        neighbours = neighbour_matrix(graph).astype(np.float64)
         # Classes without a training node would only take part in the softmax.
         present, targets = np.unique(graph.labels[train], return_inverse=True)
         self.present_ = present
         self.weight_ = self._minimise(
-            features, train, np.eye(len(present))[targets], sp.csgraph.laplacian(links)
+            features, train, np.eye(len(present))[targets], sp.csgraph.laplacian(neighbours)
         )
         return self._probabilities(features)
 

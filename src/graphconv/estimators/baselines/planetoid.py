@@ -24,7 +24,7 @@ from graphconv.estimators.baselines.transductive import (
     TransductiveClassifier,
     check_same_width,
     in_all_classes,
-    links_of,
+    neighbour_matrix,
     with_known_classes,
 )
 from graphconv.graph import Graph, IntArray
@@ -154,12 +154,12 @@ class PlanetoidTClassifier(TransductiveClassifier):
     def _probabilities(self, scaled: Graph) -> FloatMatrix:
         with torch.no_grad(), single_torch_thread():
             logits = self.network_(make_batch(scaled, n_hops=0))
-            shares = logits.softmax(dim=1).numpy()
-        return in_all_classes(shares, self.known_classes_, len(self.classes_))
+            probabilities = logits.softmax(dim=1).numpy()
+        return in_all_classes(probabilities, self.known_classes_, len(self.classes_))
 
     def _train(self, graph: Graph, rng: np.random.Generator) -> None:
         network = self.network_
-        links = links_of(graph)
+        neighbours = neighbour_matrix(graph)
         kernels = select("auto")
         embedding = network.embedding_parameters()
         on_contexts = Adam({**embedding, "context": network.context}, self.learning_rate, kernels)
@@ -167,7 +167,7 @@ class PlanetoidTClassifier(TransductiveClassifier):
         on_classes = Adam(network.class_parameters(), self.learning_rate, kernels, penalty)
 
         def step_on_contexts() -> None:
-            loss = self._context_loss(graph, links, rng)
+            loss = self._context_loss(graph, neighbours, rng)
             on_contexts.step(torch.autograd.grad(loss, list(on_contexts.parameters.values())))
 
         def step_on_classes(loss: torch.Tensor) -> None:
@@ -216,10 +216,10 @@ class PlanetoidTClassifier(TransductiveClassifier):
         )
 
     def _context_loss(
-        self, graph: Graph, links: sp.csr_array, rng: np.random.Generator
+        self, graph: Graph, neighbours: sp.csr_array, rng: np.random.Generator
     ) -> torch.Tensor:
         starts = rng.integers(graph.n_nodes, size=self.n_starts)
-        walks = random_walks(links, starts, self.walk_length, rng)
+        walks = random_walks(neighbours, starts, self.walk_length, rng)
         pairs = np.hstack([context_pairs(walks, self.window), self._label_pairs(graph, rng)])
         noise = rng.integers(graph.n_nodes, size=N_NOISE)
         return self.network_.context_loss(graph, pairs[0], pairs[1], noise, self.n_negatives)

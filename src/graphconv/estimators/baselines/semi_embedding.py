@@ -23,7 +23,7 @@ from graphconv.estimators.baselines.transductive import (
     TransductiveClassifier,
     check_same_width,
     in_all_classes,
-    links_of,
+    neighbour_matrix,
     with_known_classes,
 )
 from graphconv.graph import Graph, IntArray
@@ -129,10 +129,10 @@ class SemiEmbeddingClassifier(TransductiveClassifier):
         scaled = replace(known, features=self.scaler_.transform(known.features))
         self.network_ = build_model(scaled, settings, [seed])
         training, watched = full_batches(scaled, settings, self.network_)
-        links = links_of(graph)
+        neighbours = neighbour_matrix(graph)
         extra = None
-        if links.nnz and self.smoothness:
-            extra = EmbeddingLoss(self, scaled, PairDraw(links), np.random.default_rng(seed))
+        if neighbours.nnz and self.smoothness:
+            extra = EmbeddingLoss(self, scaled, PairDraw(neighbours), np.random.default_rng(seed))
         train(self.network_, [training], watched, settings, extra=extra)
         return self._label_graph(graph)
 
@@ -141,8 +141,8 @@ class SemiEmbeddingClassifier(TransductiveClassifier):
         with torch.no_grad(), single_torch_thread():
             features = self.scaler_.transform(graph.features)
             logits = self.network_(make_batch(graph, n_hops=0, features=features))[:, 0]
-            shares = logits.softmax(dim=1).numpy()
-        return in_all_classes(shares, self.known_classes_, len(self.classes_))
+            probabilities = logits.softmax(dim=1).numpy()
+        return in_all_classes(probabilities, self.known_classes_, len(self.classes_))
 
 
 class EmbeddingLoss:
@@ -199,14 +199,14 @@ class PairDraw:
 
     Parameters
     ----------
-    links : sparse matrix of shape (n_nodes, n_nodes), with at least one entry
+    neighbours : sparse matrix of shape (n_nodes, n_nodes), with at least one entry
     """
 
-    def __init__(self, links: sp.csr_array) -> None:
-        links.sort_indices()
-        self.n_nodes = links.shape[0]
-        self.left = np.repeat(np.arange(self.n_nodes), np.diff(links.indptr))
-        self.right = links.indices.astype(np.int64)
+    def __init__(self, neighbours: sp.csr_array) -> None:
+        neighbours.sort_indices()
+        self.n_nodes = neighbours.shape[0]
+        self.left = np.repeat(np.arange(self.n_nodes), np.diff(neighbours.indptr))
+        self.right = neighbours.indices.astype(np.int64)
         # One ascending number an edge: looking in them is quicker than in the rows of hubs, which
         # are drawn most often.
         self.numbers = self.left * self.n_nodes + self.right

@@ -151,12 +151,12 @@ class TransductiveClassifier(HeldOutMixin, ClassifierMixin, BaseEstimator, ABC):
 
 # Paper: the graph as published; here: without self-loops for all methods but the GCN and SGC,
 # because a node that is its own neighbour would pass its own guess on to itself.
-def links_of(graph: Graph) -> sp.csr_array:
+def neighbour_matrix(graph: Graph) -> sp.csr_array:
     """The adjacency matrix made symmetric, without self-loops."""
-    links = symmetrise(graph.adjacency) if graph.directed else graph.adjacency.copy()
-    links.setdiag(0)
-    links.eliminate_zeros()
-    return sp.csr_array(links)
+    neighbours = symmetrise(graph.adjacency) if graph.directed else graph.adjacency.copy()
+    neighbours.setdiag(0)
+    neighbours.eliminate_zeros()
+    return sp.csr_array(neighbours)
 
 
 def feature_matrix(graph: Graph, scaler: FeatureScaler) -> Any:
@@ -197,12 +197,12 @@ def with_known_classes(graph: Graph) -> tuple[Graph, IntArray]:
     return known, classes
 
 
-def in_all_classes(shares: FloatMatrix, classes: IntArray, n_classes: int) -> FloatMatrix:
+def in_all_classes(probabilities: FloatMatrix, classes: IntArray, n_classes: int) -> FloatMatrix:
     """Probabilities of some classes, (n_nodes, n_some), with zeros for the others."""
     if len(classes) == n_classes:
-        return shares
-    of_all = np.zeros((len(shares), n_classes), dtype=shares.dtype)
-    of_all[:, classes] = shares
+        return probabilities
+    of_all = np.zeros((len(probabilities), n_classes), dtype=probabilities.dtype)
+    of_all[:, classes] = probabilities
     return of_all
 
 

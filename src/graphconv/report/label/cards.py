@@ -66,8 +66,8 @@ class Cards:
 
     def neighbours(self, node: int) -> IntArray:
         """Positions of the nodes that a node is linked with, not itself."""
-        links = self._links
-        found = links.indices[links.indptr[node] : links.indptr[node + 1]]
+        both = self._both_ways
+        found = both.indices[both.indptr[node] : both.indptr[node + 1]]
         others: IntArray = found[(found != node) & (found < self.graph.n_entities)].astype(np.int64)
         return others
 
@@ -93,7 +93,7 @@ class Cards:
         return list(dict.fromkeys(found))[:n]
 
     @cached_property
-    def _links(self) -> sp.csr_array:
+    def _both_ways(self) -> sp.csr_array:
         adjacency = self.graph.adjacency
         return sp.csr_array(adjacency + adjacency.T) if self.graph.directed else adjacency
 

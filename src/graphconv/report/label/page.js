@@ -205,7 +205,7 @@ function drawCard() {
   $("neighbours").replaceChildren(...card.neighbours.map(drawNeighbour));
   for (const id of ["skip", "accept"]) $(id).disabled = false;
   $("skip").disabled = given;
-  $("accept").disabled = !card.shares.length;
+  $("accept").disabled = !card.probabilities.length;
 }
 
 function drawNeighbour(other) {
@@ -233,7 +233,7 @@ function readable(value) {
   return cell;
 }
 
-const likeliest = () => card.shares.length ? card.shares.indexOf(Math.max(...card.shares)) : -1;
+const likeliest = () => card.probabilities.length ? card.probabilities.indexOf(Math.max(...card.probabilities)) : -1;
 
 function drawClasses() {
   const box = $("classes");
@@ -260,7 +260,7 @@ function drawClasses() {
 function classButton(k, key, act) {
   const button = make("button", undefined, "class");
   button.type = "button";
-  const share = card.shares[k];
+  const share = card.probabilities[k];
   const bar = make("span", undefined, "bar");
   bar.style.width = `${100 * (share ?? 0)}%`;
   bar.style.background = colour(k);
@@ -339,7 +339,7 @@ async function undo() {
 
 // "No" only rules a class out: the next likeliest is asked about.
 function sayNo() {
-  const order = card.shares.map((share, k) => k).sort((a, b) => card.shares[b] - card.shares[a]);
+  const order = card.probabilities.map((share, k) => k).sort((a, b) => card.probabilities[b] - card.probabilities[a]);
   const place = order.indexOf(yesNoSuggested);
   if (place + 1 < order.length) { yesNoSuggested = order[place + 1]; drawClasses(); } else openNaming();
 }
@@ -571,7 +571,7 @@ $("several-new").addEventListener("click", () => {
 // Keys and buttons
 
 const actions = {
-  Enter: () => { if (card?.shares.length) answer(yesNo ? yesNoSuggested ?? likeliest() : likeliest()); },
+  Enter: () => { if (card?.probabilities.length) answer(yesNo ? yesNoSuggested ?? likeliest() : likeliest()); },
   s: skip, u: undo, n: () => openNaming(), y: toggleYesNo, l: () => toggleLasso(), c: correct,
   "/": () => { $("search").showModal(); $("query").select(); },
   "?": () => $("help").showModal(),

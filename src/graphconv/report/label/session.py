@@ -249,7 +249,7 @@ class Session:
             picture, answers = self.learner.picture, self.answers
             names = list(answers.class_names)
             label = int(answers.labels[node])
-            shares = self._shares_of(node)
+            probabilities = self._probabilities_of(node)
             doubt = next((one for one in self._doubts if one[0] == node), None)
             neighbours = self.cards.neighbours(node)
             shown = [
@@ -267,8 +267,8 @@ class Session:
             "id": answers.node_ids[node],
             "columns": self.cards.columns(node),
             "label": label,
-            "shares": shares,
-            "possible": self._possible(shares),
+            "probabilities": probabilities,
+            "possible": self._possible(probabilities),
             "doubt": None if doubt is None else {"class": doubt[1], "share": doubt[2]},
             "neighbours": shown,
             "nNeighbours": len(neighbours),
@@ -276,21 +276,21 @@ class Session:
             "classes": names,
         }
 
-    def _shares_of(self, node: int) -> list[float]:
+    def _probabilities_of(self, node: int) -> list[float]:
         """Calibrated probabilities of a node; what is judged must not be what was learned."""
         picture = self.learner.picture
         if picture is None:
             return []
-        shares = self.learner.calibration.apply(picture.shares[node][None])[0]
-        return [round(float(share), 4) for share in shares]
+        probabilities = self.learner.calibration.apply(picture.probabilities[node][None])[0]
+        return [round(float(share), 4) for share in probabilities]
 
-    def _possible(self, shares: list[float]) -> list[int] | None:
+    def _possible(self, probabilities: list[float]) -> list[int] | None:
         """Classes that can't be excluded; None while nobody knows which these are."""
         threshold = self.learner.set_threshold
-        if threshold is None or not shares:
+        if threshold is None or not probabilities:
             return None
-        chosen = [number for number, share in enumerate(shares) if share >= threshold]
-        return chosen or [int(np.argmax(shares))]
+        chosen = [number for number, share in enumerate(probabilities) if share >= threshold]
+        return chosen or [int(np.argmax(probabilities))]
 
     def why(self, node: int, n: int = 3) -> list[str]:
         """The strongest reasons for what the model thinks of a node."""
@@ -398,10 +398,10 @@ class Session:
         found = given.copy()
         confidence = (given >= 0).astype(np.float32)
         if picture is not None:
-            shares = self.learner.calibration.apply(picture.shares[:n])
+            probabilities = self.learner.calibration.apply(picture.probabilities[:n])
             unknown = given < 0
-            found[unknown] = shares[unknown].argmax(axis=1)
-            confidence[unknown] = shares[unknown].max(axis=1)
+            found[unknown] = probabilities[unknown].argmax(axis=1)
+            confidence[unknown] = probabilities[unknown].max(axis=1)
         with self._lock:
             self._n_changed = int((found != self._found).sum())
             self._found, self._confidence = found, confidence
@@ -444,10 +444,10 @@ class Session:
         if picture is None:
             return
         n = self.graph.n_entities
-        shares = self.learner.calibration.apply(picture.shares[:n])
+        probabilities = self.learner.calibration.apply(picture.probabilities[:n])
         with self._lock:
             unknown = picture.labels[:n] < 0
-            self._confidence[unknown] = shares[unknown].max(axis=1)
+            self._confidence[unknown] = probabilities[unknown].max(axis=1)
             self._looks += 1
 
     def _lay_out(self, again: bool) -> None:

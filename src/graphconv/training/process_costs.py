@@ -1,4 +1,4 @@
-"""Process figures: what each process of a training took and sent."""
+"""Process costs: what each process of a training took and sent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphconv.storage.memory import peak_memory
 from graphconv.training.processes import Processes
 
 
-def process_figures(
+def process_costs(
     part: GraphPart,
     processes: Processes,
     network: Network,
@@ -35,7 +35,7 @@ def process_figures(
     sums = [v.width for v in network.program.values if isinstance(v, Neighbours)]
     # Forward the rows that others need, backward the gradients of the rows that it needed.
     n_rows = len(part.lent) + part.summary.n_halo
-    figures = {
+    costs = {
         "peak_memory": peak_memory(),
         "n_nodes": part.n_own,
         "n_halo": part.summary.n_halo,
@@ -48,5 +48,5 @@ def process_figures(
         "messages": sum(messages) // n_epochs,
         "epoch_microseconds": int(1e6 * seconds / n_epochs),
     }
-    table = processes.table(list(figures.values()))
-    return [dict(zip(figures, map(int, row), strict=True)) for row in table.tolist()]
+    table = processes.table(list(costs.values()))
+    return [dict(zip(costs, map(int, row), strict=True)) for row in table.tolist()]

@@ -1,4 +1,4 @@
-"""The published figures, in one place: accuracy in percent, times in seconds.
+"""The published numbers, in one place: accuracy in percent, times in seconds.
 
 Kipf and Welling, "Semi-supervised classification with graph convolutional networks", ICLR 2017.
 """
