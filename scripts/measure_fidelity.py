@@ -76,7 +76,7 @@ def _changes(
             for edges in (order[:n], *draws)
         ]
         target = graph.class_names.index(why.label)
-        after = fitted.calibrate(around.probabilities(edits).mean(axis=1))[:, target]
+        after = around.calibrated(edits)[:, target]
         change = np.abs(after - why.probability)
         found[n] = (float(change[0]), float(change[1:].mean()))
     return found

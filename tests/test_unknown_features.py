@@ -3,12 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
-from tests.generated_graphs import measured_columns, planted_edges
+import scipy.sparse as sp
+from tests.generated_graphs import embeddings, measured_columns, planted_edges
 from tests.small_tables import read
 
-from graphconv import GCNClassifier
+from graphconv import GCNClassifier, Graph, load_model
 from graphconv.graph.scaling import fit_scaler
 from graphconv.graph.splits import fraction_split
+from graphconv.graph.unknown_features import is_undescribed, without_features
 from graphconv.io.readers import from_frames
 from graphconv.io.table_encoding import TableEncoding
 from graphconv.training.calibration import expected_calibration_error
@@ -70,15 +72,15 @@ def test_models_of_earlier_versions_fill_as_they_were_trained():
     assert filled.missing_value == "mean"
 
 
-def planted_customers(seed, n_nodes=1500):
+def planted_customers(seed, homophily, columns, n_nodes=4000):
     """Edges and a table that lacks a fifth of the nodes, with the class of every node."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(4, size=n_nodes)
-    source, target = planted_edges(labels, rng, homophily=0.7)
-    columns = measured_columns(labels, rng)
+    source, target = planted_edges(labels, rng, homophily=homophily)
+    values = columns(labels, rng)
     ids = np.array([f"c{number}" for number in range(n_nodes)], dtype=object)
     names = labels.astype(str).astype(object)
-    nodes = pd.DataFrame(columns, columns=[f"x{place}" for place in range(columns.shape[1])])
+    nodes = pd.DataFrame(values, columns=[f"x{place}" for place in range(values.shape[1])])
     nodes.insert(0, "id", ids)
     nodes["label"] = np.where(rng.random(n_nodes) < 0.3, names, None)
     nodes = nodes[rng.random(n_nodes) >= 0.2]
@@ -86,15 +88,75 @@ def planted_customers(seed, n_nodes=1500):
     return edges, nodes, pd.Series(labels, index=ids)
 
 
-@pytest.mark.parametrize("seed", [3, 4])
-def test_confidence_in_nodes_without_a_row_is_honest(seed):
-    """With zeros in their place the error was 13.0 % and 21.1 % for these seeds."""
-    edges, nodes, truth = planted_customers(seed)
+def calibration_error(seed, homophily, columns):
+    """Of the nodes without a row; and how many of them get the right label."""
+    edges, nodes, truth = planted_customers(seed, homophily, columns)
     graph = fraction_split(from_frames(edges, nodes).graph, random_state=seed)
     shares = GCNClassifier(random_state=seed).fit(graph).predict_proba()
     unknown = np.flatnonzero(~np.isin(graph.node_ids, nodes["id"]))
+    assert unknown.tolist() == np.flatnonzero(is_undescribed(graph)).tolist()
     assert 0.15 < len(unknown) / graph.n_nodes < 0.25
     labels = truth[graph.node_ids[unknown]].to_numpy()
-    assert expected_calibration_error(shares[unknown], labels) < 0.1
-    # More than the links of one class in four would give by chance.
-    assert (shares[unknown].argmax(axis=1) == labels).mean() > 0.75
+    right = (shares[unknown].argmax(axis=1) == labels).mean()
+    return expected_calibration_error(shares[unknown], labels), right
+
+
+@pytest.mark.parametrize("columns", [measured_columns, embeddings])
+@pytest.mark.parametrize(
+    # The least is what edges of four classes give that features add to, not chance.
+    ("homophily", "least_right"),
+    [(0.9, 0.9), (0.7, 0.75), (0.5, 0.5)],
+)
+def test_confidence_in_nodes_without_a_row_is_honest(columns, homophily, least_right):
+    """With the calibration of all other nodes it was up to 20.2 % for edges of 0.5."""
+    found = [calibration_error(seed, homophily, columns) for seed in range(4)]
+    errors, right = zip(*found, strict=True)
+    assert max(errors) < 0.1
+    assert min(right) > least_right
+
+
+def test_undescribed_nodes_are_told_by_their_leading_columns():
+    rows = np.array([[5, 0, 1], [5, 0, 9], [5, 2, 1], [0, 0, 1]], dtype=np.float32)
+    for features in (rows, sp.csr_array(rows)):
+        graph = Graph(np.ones((4, 4)), features=features, unknown_features=[5, 0])
+        assert is_undescribed(graph).tolist() == [True, True, False, False]
+        assert is_undescribed(graph, np.array([2, 1])).tolist() == [False, True]
+
+
+def test_hidden_features_are_those_of_an_undescribed_node():
+    rows = np.array([[1, 2, 3], [4, 5, 6]], dtype=np.float32)
+    unknown = np.array([8, 0], dtype=np.float32)
+    for given in (rows, sp.csr_array(rows)):
+        hidden = without_features(given, 1, unknown)
+        dense = hidden.toarray() if sp.issparse(hidden) else hidden
+        assert dense.tolist() == [[8, 0, 3], [4, 5, 6]]
+    assert rows[0, 0] == 1
+
+
+def test_unknown_features_must_fit_the_features():
+    with pytest.raises(ValueError, match="at most 1 finite numbers"):
+        Graph([[0, 1], [1, 0]], features=[[1], [2]], unknown_features=[1, 2])
+    with pytest.raises(ValueError, match="finite"):
+        Graph([[0, 1], [1, 0]], features=[[1], [2]], unknown_features=[np.nan])
+
+
+def test_new_nodes_without_a_row_are_calibrated_apart_after_saving(tmp_path):
+    edges, nodes, _ = planted_customers(0, 0.5, embeddings, n_nodes=600)
+    described = edges[edges.isin(set(nodes["id"])).all(axis=1)]
+    first = from_frames(described, nodes).graph
+    clf = GCNClassifier(random_state=0).fit(fraction_split(first, random_state=0))
+    clf.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    fitted = again.fitted_
+    assert fitted.undescribed_calibration == clf.fitted_.undescribed_calibration is not None
+    assert not is_undescribed(fitted.graph).any()
+    encoding = from_frames(described, nodes).encoding
+    merged = from_frames(
+        edges, None, encoding=encoding, merge_into=fitted.graph, require_label=False
+    ).graph
+    apart = is_undescribed(merged)
+    assert apart.sum() == merged.n_nodes - first.n_nodes > 50
+    raw = fitted.probabilities(merged)[:, 0]
+    shares = again.predict_proba(merged)
+    assert (shares[apart] == fitted.undescribed_calibration.apply(raw[apart])).all()
+    assert (shares[~apart] == fitted.calibration.apply(raw[~apart])).all()

@@ -76,6 +76,12 @@ _TRAINING = (
     Field("self_loop_weight", "number", "Weight of self-loops, given or learned.", False),
     Field("calibration", "object", "Temperature and doubt that make confidence believable."),
     Field(
+        "undescribed_calibration",
+        "object or null",
+        "The same for nodes that no table describes.",
+        False,
+    ),
+    Field(
         "test_calibration_error_uncalibrated",
         "number or null",
         "How far confidence is off on test nodes, before calibration.",

@@ -59,7 +59,7 @@ def run_prediction(
     with screen.showing() as progress:
         advance = counter(progress, "predicting", graph.n_nodes * n_passes)
         each = fitted.probabilities(graph, scratch=output.resolve().parent, advance=advance)
-    probabilities = fitted.calibrate(mean_over_runs(each))
+    probabilities = fitted.calibrate(mean_over_runs(each), graph)
     rule = saved_rule(saved.metrics)
     predictions = Predictions(
         graph,

@@ -192,6 +192,11 @@ def finish(
         "choice": fitted.choice,
         "self_loop_weight": fitted.self_loop_weight,
         "calibration": asdict(fitted.calibration),
+        "undescribed_calibration": (
+            None
+            if fitted.undescribed_calibration is None
+            else asdict(fitted.undescribed_calibration)
+        ),
         **measure_calibration(fitted.graph, before, calibrated[fitted.graph.test_index]),
         **held_out.scores,
         **(more_results or {}),

@@ -90,8 +90,13 @@ class FittedMethod:
         """What predictions show: the mean over runs, calibrated, of shape (n_nodes, n_classes)."""
         return self.calibrate(self.probabilities(graph).mean(axis=1))
 
-    def calibrate(self, probabilities: FloatMatrix) -> FloatMatrix:
-        """Averaged probabilities made believable; labels stay."""
+    def calibrate(
+        self,
+        probabilities: FloatMatrix,
+        graph: Graph | None = None,
+        nodes: IntArray | None = None,
+    ) -> FloatMatrix:
+        """Averaged probabilities made believable, of all nodes alike; labels stay."""
         return self.calibration.apply(probabilities)
 
     def embedding(self, graph: Graph | None = None, *, scratch: Path | None = None) -> FloatMatrix:

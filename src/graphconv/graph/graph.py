@@ -68,6 +68,8 @@ class Graph:
     n_entities : int, optional
         So many leading nodes are what the graph is about; those after them stand for relations of a
         knowledge graph and are not to be labelled. Default: all nodes.
+    unknown_features : array of at most n_features numbers, optional
+        What the leading columns of `features` hold of a node that nothing is known of.
 
     Examples
     --------
@@ -91,6 +93,7 @@ class Graph:
     directed: bool
     name: str
     n_entities: int
+    unknown_features: FloatArray | None = None
 
     def __init__(
         self,
@@ -106,6 +109,7 @@ class Graph:
         directed: bool = False,
         name: str = "graph",
         n_entities: int | None = None,
+        unknown_features: npt.ArrayLike | None = None,
     ) -> None:
         self._fix(name=name, directed=bool(directed))
         self._fix(adjacency=check_adjacency(adjacency, directed))
@@ -121,7 +125,7 @@ class Graph:
             raise ValueError(
                 f"feature_names must hold one name a feature ({self.n_features}), got {len(names)}"
             )
-        self._fix(feature_names=names)
+        self._fix(feature_names=names, unknown_features=self._checked_unknown(unknown_features))
         self._fix_splits(train_index, validation_index, test_index)
 
     @classmethod
@@ -150,6 +154,17 @@ class Graph:
     def _fix(self, **fields: object) -> None:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
+
+    def _checked_unknown(self, given: npt.ArrayLike | None) -> FloatArray | None:
+        if given is None or self.features is None:
+            return None
+        row = np.asarray(given, dtype=np.float32)
+        if row.ndim != 1 or len(row) > self.n_features or not np.isfinite(row).all():
+            raise ValueError(
+                f"unknown_features must be at most {self.n_features} finite numbers, "
+                f"got shape {row.shape}"
+            )
+        return frozen(row) if len(row) else None
 
     def _check_entities(self) -> None:
         if not 0 <= self.n_entities <= self.n_nodes or self.is_labelled[self.n_entities :].any():

@@ -114,6 +114,8 @@ def write_npz(graph: Graph, path: str | Path) -> None:
         arrays[field] = np.asarray(getattr(graph, field))
     if graph.feature_names is not None:
         arrays["feature_names"] = _plain_array(graph.feature_names, "feature_names")
+    if graph.unknown_features is not None:
+        arrays["unknown_features"] = graph.unknown_features
     if isinstance(graph.features, np.ndarray):
         arrays["features"] = graph.features
     elif graph.features is not None:
@@ -214,6 +216,7 @@ def _graph_of_arrays(arrays: dict[str, npt.NDArray[Any]]) -> Graph:
         ),
         directed=bool(arrays["directed"]),
         name=str(arrays["name"][0]),
+        unknown_features=arrays.get("unknown_features"),
         **{field: arrays[field] for field in _INDEX_FIELDS},
     )
 

@@ -98,6 +98,7 @@ def merge_graphs(known: Graph, new: Graph, has_row: npt.ArrayLike) -> Merged:
         directed=known.directed,
         name=new.name,
         n_entities=known.n_entities + n_new,
+        unknown_features=known.unknown_features,
     )
     return Merged(graph, n_new, n_renewed, known.n_entities - n_renewed)
 

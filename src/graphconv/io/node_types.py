@@ -249,6 +249,7 @@ def _assembled(
         "feature_names": feature_names,
         "node_ids": _node_ids(kinds),
         "n_entities": len(labelled.ids),
+        "unknown_features": labelled.encoding.unknown_features,
     }
     has_row = np.concatenate([np.arange(len(kind.ids)) < kind.n_rows for kind in kinds])
     graph = finished_graph(edges, adjacency, fields, options, has_row, notes)

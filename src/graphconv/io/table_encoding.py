@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv.graph import Features
@@ -261,6 +262,13 @@ class TableEncoding:
         row[0, : len(self.fill)] = self.fill
         ones = sp.csr_array(np.ones((n_rows, 1), dtype=np.float32))
         return sp.csr_array(ones @ sp.csr_array(row))
+
+    @property
+    def unknown_features(self) -> npt.NDArray[np.float32]:
+        """What `Graph.unknown_features` is: a row of `unknown_rows`, of the labelled type."""
+        own = self.types[0][1] if self.types else self
+        row: npt.NDArray[np.float32] = own.unknown_rows(1).toarray()[0]
+        return row
 
     def to_json(self) -> dict[str, Any]:
         """The encoding as dicts, lists, strings and numbers."""

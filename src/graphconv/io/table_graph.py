@@ -138,6 +138,7 @@ def build_graph(
     features, feature_names = with_relation_features(features, encoding, relations)
     encoding, known = known_of_nodes(nodes, options, encoding, len(ids), notes)
     known |= {"features": features, "feature_names": feature_names, "n_entities": n_entities}
+    known["unknown_features"] = encoding.unknown_features
     has_row = np.arange(len(ids)) < n_table
     graph = finished_graph(edges, adjacency, {"node_ids": ids, **known}, options, has_row, notes)
     return LoadedGraph(graph, encoding, tuple(notes), tuple(columns), split_values)

@@ -59,7 +59,7 @@ def explain(
     graph = fitted.graph if graph is None else graph
     position = position_of(graph, node)
     around = Neighbourhood(fitted, graph, position)
-    probabilities = fitted.calibrate(around.probabilities([Edit()]).mean(axis=1))[0]
+    probabilities = around.calibrated([Edit()])[0]
     predicted = int(probabilities.argmax())
     target = predicted if label is None else class_number(fitted.graph.class_names, label)
     probability, log_odds = _score(probabilities[None], target, fitted.graph.is_multilabel)
@@ -125,7 +125,7 @@ class _Question:
     ) -> tuple[Contribution, ...]:
         """What each item contributes, the strongest first."""
         known = self.around.fitted.graph
-        probabilities = self.around.fitted.calibrate(self.around.probabilities(edits).mean(axis=1))
+        probabilities = self.around.calibrated(edits)
         probability, log_odds = _score(probabilities, self.target, known.is_multilabel)
         found = [
             Contribution(

@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 from graphconv.graph import Graph, IntArray
 from graphconv.graph.scaling import fit_scaler
+from graphconv.graph.unknown_features import is_undescribed
 from graphconv.models.settings import resolve_settings
 from graphconv.results.suggest import Coverage, uncertainty
-from graphconv.training.calibration import Calibration, fit_calibration
+from graphconv.training.calibration import Calibration, calibrate_apart, fit_calibration
 from graphconv.training.fit import fit_gcn
 from graphconv.training.fitted import FittedGCN
 
@@ -101,6 +102,7 @@ class Learner:
     seed: int = 0
     picture: Picture | None = None
     calibration: Calibration = field(default_factory=Calibration)
+    undescribed_calibration: Calibration | None = None
     set_threshold: float | None = None
 
     def __post_init__(self) -> None:
@@ -117,6 +119,7 @@ class Learner:
             candidates=entities,
         )
         rng = np.random.default_rng([self.seed, 1])
+        self._is_undescribed = is_undescribed(self.graph)
         self.group: IntArray = rng.integers(0, N_GROUPS, self.graph.n_nodes)
         self._group_models: dict[int, FittedGCN] = {}
         self._group_probabilities: dict[int, FloatMatrix] = {}
@@ -197,13 +200,24 @@ class Learner:
         """Fit the confidence to the answers to random questions."""
         nodes, probabilities = self.held_out(random, n_classes)
         self.calibration, self.set_threshold = Calibration(), None
+        self.undescribed_calibration = None
         if len(nodes) < FEWEST_TO_CALIBRATE:
             return
         self.calibration = fit_calibration(probabilities, labels[nodes])
-        given = self.calibration.apply(probabilities)[np.arange(len(nodes)), labels[nodes]]
+        apart = self._is_undescribed[nodes]
+        if apart.sum() >= FEWEST_TO_CALIBRATE:
+            self.undescribed_calibration = fit_calibration(
+                probabilities[apart], labels[nodes[apart]]
+            )
+        given = self.calibrated(probabilities, nodes)[np.arange(len(nodes)), labels[nodes]]
         # Nine of ten true classes are at least this likely (split conformal prediction).
         place = int(np.floor((1 - COVERAGE) * (len(nodes) + 1)))
         self.set_threshold = float(np.sort(given)[place - 1]) if place else 0.0
+
+    def calibrated(self, probabilities: FloatMatrix, nodes: IntArray | slice) -> FloatMatrix:
+        """Believable probabilities of some nodes."""
+        apart = self._is_undescribed[nodes]
+        return calibrate_apart(probabilities, self.calibration, self.undescribed_calibration, apart)
 
     def doubts(self, labels: IntArray, n_classes: int) -> list[tuple[int, int, float]]:
         """Labelled nodes that a model which does not know their label calls otherwise.
@@ -213,7 +227,7 @@ class Learner:
         nodes, probabilities = self.held_out(np.flatnonzero(labels >= 0), n_classes)
         if not len(nodes):
             return []
-        probabilities = self.calibration.apply(probabilities)
+        probabilities = self.calibrated(probabilities, nodes)
         own = probabilities[np.arange(len(nodes)), labels[nodes]]
         found = probabilities.argmax(axis=1)
         order = np.argsort(own, kind="stable")

@@ -124,6 +124,11 @@ class Neighbourhood:
         shape = (0, len(self.fitted.network.seeds), self.fitted.graph.n_classes)
         return np.concatenate([np.empty(shape, dtype=np.float32), *parts])
 
+    def calibrated(self, edits: Sequence[Edit]) -> Array:
+        """What predictions would show: the replicas' mean, calibrated, (n_edits, n_classes)."""
+        averaged = self.probabilities(edits).mean(axis=1)
+        return self.fitted.calibrate(averaged, self.graph, np.repeat(self.rows[:1], len(edits)))
+
     def _of_chunk(self, edits: Sequence[Edit]) -> Array:
         n_copies = len(edits)
         weights = np.repeat(self.adjacency.data[:, None], n_copies, axis=1)

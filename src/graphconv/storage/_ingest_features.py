@@ -44,6 +44,9 @@ def write_features(work: Work) -> None:
     work.database.run("DROP TABLE IF EXISTS numbered")
     encoding, is_sparse = _fit_encoding(work)
     work.found["feature_names"] = list(encoding.feature_names) if encoding.columns else None
+    work.found["unknown_features"] = (
+        encoding.unknown_features.tolist() if encoding.columns else None
+    )
     work.found["encoding"] = encoding.to_json()
     if encoding.columns:
         _write_blocks(work, encoding, is_sparse)

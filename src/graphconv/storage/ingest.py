@@ -305,6 +305,7 @@ def _manifest(work: Work) -> dict[str, Any]:
         "has_split": found["has_split"],
         "class_names": found["class_names"],
         "feature_names": found["feature_names"],
+        "unknown_features": found["unknown_features"],
         "encoding": found["encoding"],
         "arrays": arrays,
         "ids_file": found.get("ids_file"),

@@ -241,6 +241,9 @@ def store_graph(graph: Graph, folder: str | Path) -> None:
             "has_split": True,
             "class_names": list(graph.class_names),
             "feature_names": None if graph.features is None else list(names),
+            "unknown_features": (
+                None if graph.unknown_features is None else graph.unknown_features.tolist()
+            ),
             "encoding": TableEncoding().to_json(),
             "arrays": specs,
             "ids_file": ids_file,
@@ -334,6 +337,7 @@ def _graph_of(folder: Path, manifest: dict[str, Any], with_matrices: bool, again
         "class_names": classes,
         "node_ids": ids,
         "feature_names": tuple(map(str, names)) if features is not None else None,
+        "unknown_features": _unknown_features(manifest) if with_matrices else None,
         **{
             f"{name}_index": np.asarray(arrays[f"{name}_index"]) if manifest["has_split"] else None
             for name in SPLIT_NAMES
@@ -341,6 +345,18 @@ def _graph_of(folder: Path, manifest: dict[str, Any], with_matrices: bool, again
     }
     known |= {name: sizes[name] for name in _KNOWN_SIZES}
     return Graph.trusted(fields, known)
+
+
+def _unknown_features(manifest: dict[str, Any]) -> npt.NDArray[np.float32] | None:
+    given = manifest.get("unknown_features")  # earlier versions wrote none
+    if not given:
+        return None
+    row = np.array(given, dtype=np.float32)
+    if row.shape != (len(given),) or len(given) > len(manifest["feature_names"] or ()):
+        raise ValueError("unknown_features must be at most one number per feature")
+    if not np.isfinite(row).all():
+        raise ValueError("unknown_features must be finite numbers")
+    return row
 
 
 def _class_names(manifest: dict[str, Any]) -> tuple[Any, ...]:

@@ -206,6 +206,43 @@ class Calibration:
         return scaled
 
 
+def calibrate_apart(
+    probabilities: npt.NDArray[Any],
+    calibration: Calibration,
+    other: Calibration | None,
+    is_other: npt.NDArray[np.bool_],
+    is_multilabel: bool = False,
+) -> FloatMatrix:
+    """Calibrated probabilities where some nodes have a calibration of their own.
+
+    Parameters
+    ----------
+    probabilities : array of shape (n_nodes, n_classes)
+    calibration : Calibration
+    other : Calibration or None
+        None: there is none but the first.
+    is_other : array of shape (n_nodes,)
+        Which nodes the other one is for.
+    is_multilabel : bool
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from graphconv.training.calibration import Calibration, calibrate_apart
+    >>> shares = np.array([[0.8, 0.2], [0.8, 0.2]])
+    >>> apart = np.array([False, True])
+    >>> calibrate_apart(shares, Calibration(), Calibration(doubt=0.5), apart).round(2)
+    array([[0.8 , 0.2 ],
+           [0.65, 0.35]], dtype=float32)
+    """
+    found = calibration.apply(probabilities, is_multilabel)
+    if other is None or not is_other.any():
+        return found
+    found = np.array(found)
+    found[is_other] = other.apply(probabilities[is_other], is_multilabel)
+    return found
+
+
 def fit_calibration(probabilities: npt.NDArray[Any], labels: npt.NDArray[np.int64]) -> Calibration:
     """The calibration that makes the labels of validation nodes likeliest.
 

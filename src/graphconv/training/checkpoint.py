@@ -97,6 +97,11 @@ def save_model(saved: SavedModel, folder: Path, also: Callable[[Path], None] | N
         "scaling": fitted.scaler.kind,
         "n_epochs": fitted.n_epochs,
         "calibration": asdict(fitted.calibration),
+        "undescribed_calibration": (
+            None
+            if fitted.undescribed_calibration is None
+            else asdict(fitted.undescribed_calibration)
+        ),
         "history": fitted.history,
         "metrics": saved.metrics,
         "identity": saved.identity,
@@ -247,6 +252,7 @@ def _rebuild(
     # The eigenvalue belongs to the training; other graphs have others.
     known = replace(settings, lambda_max=description["lambda_max"])
     network = build_model(graph, known, description["seeds"])
+    apart = description.get("undescribed_calibration")
     _load_weights(network, tensors)
     return FittedGCN(
         graph,
@@ -262,6 +268,7 @@ def _rebuild(
         description["choice"],
         # Models of earlier versions have none.
         Calibration(**description.get("calibration", {})),
+        None if apart is None else Calibration(**apart),
     )
 
 

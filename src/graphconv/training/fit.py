@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from graphconv import kernels as kernel_choice
-from graphconv.engine.batches import make_batch
+from graphconv.engine.batches import feature_rows, make_batch
 from graphconv.engine.device_plan import choose_device
 from graphconv.engine.memory_estimate import n_numbers_of, settle_batches
 from graphconv.engine.mini_batches import MiniBatches
@@ -27,10 +27,12 @@ from graphconv.engine.summing import sum_beforehand
 from graphconv.graph import Graph, IntArray
 from graphconv.graph.scaling import (
     FeatureScaler,
+    StoredFeatures,
     fit_scaler,
     fit_stored_scaler,
 )
 from graphconv.graph.splits import check_trainable, hold_out_validation
+from graphconv.graph.unknown_features import without_features
 from graphconv.io.wording import naming
 from graphconv.kernels.hashing import hash_key
 from graphconv.models.catalogue import make_model
@@ -54,6 +56,8 @@ MIN_VALIDATION = 20
 VALIDATION_FRACTION = 0.2
 # Validation nodes that calibration goes by; fewer where each must be read from disk.
 MOST_CALIBRATED, MOST_CALIBRATED_STORED = 5000, 1000
+# Of all nodes, whose features are hidden at a time.
+MOST_HIDDEN = 0.05
 MakeTensors = Callable[[], dict[str, Tensor]]
 
 
@@ -305,8 +309,33 @@ def calibrated(fitted: FittedGCN, each: FloatMatrix | None = None) -> FittedGCN:
     everyone = graph.validation_index
     index = everyone[np.linspace(0, len(everyone) - 1, min(len(everyone), most)).astype(np.int64)]
     own = fitted.probabilities(nodes=index) if each is None else each[index]
-    probabilities = mean_over_runs(own)
-    return replace(fitted, calibration=fit_calibration(probabilities, graph.labels[index]))
+    calibration = fit_calibration(mean_over_runs(own), graph.labels[index])
+    apart = None
+    if each is None and graph.unknown_features is not None:
+        hidden = mean_over_runs(_probabilities_undescribed(fitted, index))
+        apart = fit_calibration(hidden, graph.labels[index])
+    return replace(fitted, calibration=calibration, undescribed_calibration=apart)
+
+
+def _probabilities_undescribed(fitted: FittedGCN, nodes: IntArray) -> FloatMatrix:
+    """Probabilities that some nodes would have if nothing were known of their features.
+
+    A few at a time: their neighbours are to be known as well as those of other nodes are.
+    """
+    graph = fitted.graph
+    assert graph.unknown_features is not None
+    source = StoredFeatures(graph.features)
+    n_parts = -(-len(nodes) // max(1, int(MOST_HIDDEN * graph.n_nodes)))
+    probabilities = np.empty(
+        (len(nodes), len(fitted.network.seeds), graph.n_classes), dtype=np.float32
+    )
+    for part in range(n_parts):
+        some = nodes[part::n_parts].copy()
+        batch = make_batch(graph, some, n_hops=fitted.network.n_hops, features=source)
+        rows = without_features(source.take(batch.rows), len(some), graph.unknown_features)
+        features = feature_rows(fitted.scaler.transform(rows), None, np.float32)
+        probabilities[part::n_parts] = fitted.batch_probabilities(replace(batch, features=features))
+    return probabilities
 
 
 def _scaled_features(graph: Graph, settings: Settings) -> tuple[FeatureScaler, Any]:

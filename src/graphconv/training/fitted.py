@@ -20,9 +20,10 @@ from graphconv.engine.network import Network
 from graphconv.graph import Graph, IntArray
 from graphconv.graph.mapping import release
 from graphconv.graph.scaling import FeatureScaler, StoredFeatures
+from graphconv.graph.unknown_features import is_undescribed
 from graphconv.models.settings import Settings
 from graphconv.storage.memory import available_memory
-from graphconv.training.calibration import Calibration
+from graphconv.training.calibration import Calibration, calibrate_apart
 from graphconv.training.loop import DivergedError, single_torch_thread
 from graphconv.training.scores import mean_over_runs
 
@@ -54,6 +55,9 @@ class FittedGCN:
         With preset "auto", what was chosen and why.
     calibration : Calibration
         What makes its confidence believable, by the validation nodes.
+    undescribed_calibration : Calibration, optional
+        The same for nodes that nothing is known of, by validation nodes whose features were
+        hidden. None: as for all others.
     """
 
     graph: Graph
@@ -64,6 +68,7 @@ class FittedGCN:
     history: dict[str, list[float]] = field(default_factory=dict)
     choice: str = ""
     calibration: Calibration = field(default_factory=Calibration)
+    undescribed_calibration: Calibration | None = None
     # Scaling features and laying out a batch takes longer than predicting from it.
     _batches: WeakKeyDictionary[Graph, Batch] = field(
         default_factory=WeakKeyDictionary, init=False, repr=False
@@ -140,17 +145,30 @@ class FittedGCN:
 
     def ensemble_probabilities(self, graph: Graph | None = None) -> FloatMatrix:
         """What predictions show: the replicas' mean, calibrated, shape (n_nodes, n_classes)."""
-        return self.calibrate(mean_over_runs(self.probabilities(graph)))
+        return self.calibrate(mean_over_runs(self.probabilities(graph)), graph)
 
-    def calibrate(self, probabilities: FloatMatrix) -> FloatMatrix:
+    def calibrate(
+        self,
+        probabilities: FloatMatrix,
+        graph: Graph | None = None,
+        nodes: IntArray | None = None,
+    ) -> FloatMatrix:
         """Averaged probabilities made believable; labels stay as they are.
 
-        An array on disk is changed in place.
+        Of all nodes of the training graph or of another one, or of some. An array on disk is
+        changed in place.
         """
+        apart = np.zeros(len(probabilities), dtype=bool)
+        if self.undescribed_calibration is not None:
+            apart = is_undescribed(self.graph if graph is None else graph, nodes)
+        how = (self.calibration, self.undescribed_calibration)
         if not isinstance(probabilities, np.memmap):
-            return self.calibration.apply(probabilities, self.graph.is_multilabel)
+            return calibrate_apart(probabilities, *how, apart, self.graph.is_multilabel)
+        first = 0
         for piece in _pieces(probabilities):
-            piece[...] = self.calibration.apply(piece, self.graph.is_multilabel)
+            own = apart[first : first + len(piece)]
+            piece[...] = calibrate_apart(piece, *how, own, self.graph.is_multilabel)
+            first += len(piece)
         return probabilities
 
     def embedding(self, graph: Graph | None = None, *, scratch: Path | None = None) -> FloatMatrix:

@@ -51,5 +51,7 @@ class FittedModel(Protocol):
     def ensemble_probabilities(self, graph: Graph | None = None) -> Any:
         """What predictions show: the mean over runs, calibrated."""
 
-    def calibrate(self, probabilities: Any) -> Any:
-        """Averaged probabilities made believable."""
+    def calibrate(
+        self, probabilities: Any, graph: Graph | None = None, nodes: IntArray | None = None
+    ) -> Any:
+        """Averaged probabilities of the nodes of a graph, or of some of them, made believable."""

@@ -281,7 +281,9 @@ class Session:
         picture = self.learner.picture
         if picture is None:
             return []
-        probabilities = self.learner.calibration.apply(picture.probabilities[node][None])[0]
+        probabilities = self.learner.calibrated(
+            picture.probabilities[node : node + 1], np.array([node])
+        )[0]
         return [round(float(share), 4) for share in probabilities]
 
     def _possible(self, probabilities: list[float]) -> list[int] | None:
@@ -398,7 +400,7 @@ class Session:
         found = given.copy()
         confidence = (given >= 0).astype(np.float32)
         if picture is not None:
-            probabilities = self.learner.calibration.apply(picture.probabilities[:n])
+            probabilities = self.learner.calibrated(picture.probabilities[:n], slice(n))
             unknown = given < 0
             found[unknown] = probabilities[unknown].argmax(axis=1)
             confidence[unknown] = probabilities[unknown].max(axis=1)
@@ -444,7 +446,7 @@ class Session:
         if picture is None:
             return
         n = self.graph.n_entities
-        probabilities = self.learner.calibration.apply(picture.probabilities[:n])
+        probabilities = self.learner.calibrated(picture.probabilities[:n], slice(n))
         with self._lock:
             unknown = picture.labels[:n] < 0
             self._confidence[unknown] = probabilities[unknown].max(axis=1)
