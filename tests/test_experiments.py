@@ -23,7 +23,7 @@ from graphconv.commands.console import Screen
 from graphconv.estimators.runs import Record, RunLog, Series, count_by_cost, record_of
 from graphconv.estimators.statistics import summarise
 from graphconv.graph import Graph
-from graphconv.paper import depth, karate, random_splits, table2, table3, timing
+from graphconv.paper import depth, karate, random_splits, table2, table3, timing, workers
 from graphconv.paper.comparison import Cell, details, overview, reasons
 from graphconv.paper.machine import describe_machine
 from graphconv.paper.page import to_html, to_markdown
@@ -67,7 +67,7 @@ def test_log_cuts_off_a_torn_last_line(tmp_path: Path) -> None:
     with RunLog(path) as log:
         log.append(record_of(series, {"seed": seed, "test_accuracy": 1.0}) for seed in (0, 1))
     whole = path.read_bytes()
-    path.write_bytes(whole + b'{"fingerprint": "' + series.fingerprint.encode() + b'", "se')
+    path.write_bytes(whole + whole[: len(whole) // 3])
     with RunLog(path) as log:
         assert log.missing(series) == [2, 3, 4]
         log.append([record_of(series, {"seed": 2, "test_accuracy": 1.0})])
@@ -77,7 +77,7 @@ def test_log_cuts_off_a_torn_last_line(tmp_path: Path) -> None:
 
 def test_log_names_a_damaged_line(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
-    path.write_text('{"fingerprint": "f", "seed": 0}\nrubbish\n')
+    path.write_text('{"seed": 0}\nrubbish\n')
     with pytest.raises(ValueError, match=r"runs\.jsonl, line 2: must be a run"):
         RunLog(path)
 
@@ -101,6 +101,58 @@ def test_fingerprint_tells_settings_apart_but_not_tables() -> None:
         Series("table2", "cora", "gcn", count_seed, {"a": 1}, (0,)).fingerprint != one.fingerprint
     )
     assert make_series(fail).fingerprint != one.fingerprint
+
+
+def test_a_run_outlives_settings_that_did_not_exist_then(tmp_path: Path) -> None:
+    gcn = Series("table2", "karate", "gcn", count_seed, {"gcn": {"hidden": (8,)}}, (0, 1))
+    sgc = Series("x", "karate", "sgc", count_seed, {"method": "sgc", "params": {"C": 3.0}}, (0,))
+    path = tmp_path / "runs.jsonl"
+    with RunLog(path) as log:
+        log.append([record_of(gcn, {"seed": 0}), record_of(sgc, {"seed": 0})])
+    written = path.read_text()
+    lines = lines_of(path)
+    assert lines[0]["settings"]["gcn"]["dropout"] == 0.5  # all of them, not only those named
+    assert lines[1]["settings"]["params"]["n_hops"] == 2
+
+    def missing(change: Any) -> tuple[list[int], list[int]]:
+        change(lines[0], lines[0]["settings"]["gcn"])
+        change(lines[1], lines[1]["settings"])
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        lines[:] = [json.loads(line) for line in written.splitlines()]
+        with RunLog(path) as log:
+            return log.missing(gcn), log.missing(sgc)
+
+    def forget(line: Record, settings: dict[str, Any]) -> None:
+        settings.get("params", settings).pop("n_hops", None)
+        settings.pop("self_loop_weight", None)
+
+    def change_default(line: Record, settings: dict[str, Any]) -> None:
+        settings.get("params", settings)["n_hops" if "params" in settings else "dropout"] = 1
+
+    def add_a_setting_that_is_gone(line: Record, settings: dict[str, Any]) -> None:
+        settings.get("params", settings)["flux"] = 1
+
+    assert missing(lambda line, settings: None) == ([1], [])
+    assert missing(forget) == ([1], [])
+    assert missing(change_default) == ([0, 1], [0])
+    assert missing(add_a_setting_that_is_gone) == ([0, 1], [0])
+    assert missing(lambda line, settings: line.pop("task")) == ([0, 1], [0])
+
+
+def test_runs_on_other_data_are_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    series = make_series(seeds=2)
+    club = load_dataset("karate")
+    fewer = club.with_split(club.train_index[:3], [], club.test_index)
+    with RunLog(tmp_path / "runs.jsonl") as log:
+        for graph, n_lines in ((club, 2), (club, 2), (fewer, 4), (fewer, 4)):
+            workers._graph.cache_clear()
+            workers._data_digest.cache_clear()
+            monkeypatch.setattr(workers, "load_dataset", lambda *a, graph=graph, **k: graph)
+            run_all([series], log, n_workers=1)
+            assert {run["data"] for run in log.records(series)} == {graph.fingerprint()[:16]}
+            assert len(lines_of(tmp_path / "runs.jsonl")) == n_lines
+    workers._graph.cache_clear()
+    workers._data_digest.cache_clear()
 
 
 def test_runs_are_done_once_and_failures_do_not_stop_the_rest(tmp_path: Path) -> None:
@@ -174,7 +226,7 @@ def test_killed_and_interrupted_runs_go_on_where_they_were(tmp_path: Path) -> No
     runs = lines_of(path)
     assert path.read_bytes().startswith(before)
     assert len(runs) == 3 * len(table3.TITLES)
-    assert len({(run["fingerprint"], run["seed"]) for run in runs}) == len(runs)
+    assert len({(run["method"], run["seed"]) for run in runs}) == len(runs)
     assert json.loads(printed) == json.loads((tmp_path / "results.json").read_text())
 
 
@@ -272,6 +324,11 @@ def test_tables_end_to_end(tmp_path: Path) -> None:
     assert [run["epochs"] for run in gcn] == [3]
     # Table 3's renormalised row is table 2's GCN: not run again.
     assert [run["method"] for run in runs if run["experiment"] == "table3"] == ["first-order"]
+    # The same tables come from the log alone.
+    from_log = Request(tmp_path, datasets=("cora",), runs=0, max_epochs=3)
+    for name in ("table2", "table3"):
+        assert reproduce(name, from_log)["sections"][name] == results["sections"][name]
+    assert lines_of(tmp_path / "runs.jsonl") == runs
     page = (tmp_path / "results.md").read_text()
     assert "| method | paper | ours | difference | median (quartiles) | runs | seconds |" in page
     assert page.count("Finished at 20") == 2
@@ -421,6 +478,11 @@ def test_tune_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     section = reproduce("tune", request(tmp_path, runs=3, max_epochs=2))["sections"]["tune"]
     trials = section["data"]["trials"]
     assert len(trials) == 3
+    # Two runs of each trial and no more, and one with a fresh seed for each of the two rows.
+    runs = lines_of(tmp_path / "runs.jsonl")
+    assert sum(run["seed"] >= tune.FIRST_SEED for run in runs) == 3 * 2
+    whole = reproduce("tune", request(tmp_path / "whole", runs=3, max_epochs=2))["sections"]["tune"]
+    assert whole["data"] == section["data"]
     assert {name: trials[0][name] for name in ("dropout", "hidden")} == {
         "dropout": 0.5,
         "hidden": 16,
@@ -442,7 +504,9 @@ def test_tune_without_optuna_says_what_to_install(
         ("table2", {"datasets": ("mnist",)}, "--dataset must be one of"),
         ("table2", {"methods": ("svm",)}, "--method must be one of"),
         ("table3", {"methods": ("gcn",)}, "--method must be one of chebyshev-3"),
-        ("table2", {"runs": 0}, "--runs must be at least 1"),
+        ("table2", {"runs": -1}, "--runs must be at least 0"),
+        ("karate", {"runs": 0}, "--runs must be at least 1 for karate"),
+        ("table2", {"n_workers": 0}, "--workers must be at least 1"),
     ],
 )
 def test_wrong_requests_are_refused(

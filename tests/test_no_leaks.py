@@ -23,7 +23,7 @@ from graphconv.estimators.baselines import BASELINES
 from graphconv.estimators.baselines.settings import VARIANTS
 from graphconv.estimators.runs import Record, RunLog, Series
 from graphconv.graph.splits import kfold_splits, random_split
-from graphconv.paper import depth, karate, table2, table3, tsne, tune
+from graphconv.paper import depth, karate, table2, table3, tsne, tune, workers
 from graphconv.paper.section import Request
 
 # Small, and far too short to learn much: what leaks, leaks at once.
@@ -172,7 +172,7 @@ def test_the_search_chooses_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(tune, "N_SEEDS", 2)
     found = []
     for number, graph in enumerate(both()):
-        monkeypatch.setattr(tune, "load_dataset", lambda *given, graph=graph, **more: graph)
+        monkeypatch.setattr(workers, "_graph", lambda *given, graph=graph: graph)
         folder = tmp_path / str(number)
         with RunLog(folder / "runs.jsonl") as log:
             found.append(tune.section(Request(folder, runs=4, max_epochs=4), log))

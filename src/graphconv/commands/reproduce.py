@@ -72,7 +72,7 @@ def _run(what: str, request: Request, log: RunLog, screen: Screen) -> None:
     for name in tables:
         _finish(_TABLES[name].section(request, log, failed), request, screen)
     for name in names:
-        if name in _FIGURES:
+        if name in _FIGURES and request.runs != 0:
             _run_figure(name, request, log, screen, is_wanted=what != "all")
 
 
@@ -91,9 +91,11 @@ def _check(what: str, request: Request) -> None:
         known_rows, unknown = rows[what], list(request.methods)
     if unknown:
         raise ValueError(f"--method must be one of {', '.join(known_rows)}, got {unknown[0]!r}")
-    for name, number in (("--runs", request.runs), ("--workers", request.n_workers)):
-        if number is not None and number < 1:
-            raise ValueError(f"{name} must be at least 1, got {number}")
+    for name, number, least in (("--runs", request.runs, 0), ("--workers", request.n_workers, 1)):
+        if number is not None and number < least:
+            raise ValueError(f"{name} must be at least {least}, got {number}")
+    if request.runs == 0 and what in _FIGURES:
+        raise ValueError(f"--runs must be at least 1 for {what}, which is not made from known runs")
 
 
 def _run_tables(names: Sequence[str], request: Request, log: RunLog) -> dict[str, str]:
@@ -131,7 +133,7 @@ def _finish(section: Section, request: Request, screen: Screen) -> None:
         screen.note(note)
     results = _read_results(request)
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="minutes")
-    section = replace(section, finished=now)
+    section = replace(section, finished=section.finished or now)
     sections = {**results["sections"], section.name: section.to_json()}
     results = {
         "date": datetime.date.today().isoformat(),

@@ -27,7 +27,17 @@ Methods = Annotated[
 ]
 Runs = Annotated[
     int | None,
-    typer.Option("--runs", metavar="N", help="At most N runs of everything: a quick look."),
+    typer.Option(
+        "--runs",
+        metavar="N",
+        help="At most N runs of everything: a quick look. 0: tables from the runs there are.",
+    ),
+]
+Times = Annotated[
+    bool,
+    typer.Option(
+        "--times/--no-times", help="Time single runs that have the machine to themselves."
+    ),
 ]
 Output = Annotated[
     Path,

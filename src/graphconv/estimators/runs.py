@@ -1,12 +1,14 @@
 """Repeated runs: what is to be run enters, one line per run in a JSON-lines file leaves.
 
 A line is on disk before the next run is taken up, so an interruption costs only what was under way:
-the same command then goes on from there. A line carries a fingerprint of all that decides its
-results, so that runs of other settings in the same file are never mixed in.
+the same command then goes on from there. A line carries all settings that decide its result and a
+digest of its data, so that runs of other settings or data in the same file are never mixed in. A
+setting that is newer than the line counts as the default it has: that is how it was before.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -19,9 +21,11 @@ from types import TracebackType
 from typing import Any
 
 from graphconv import __version__
+from graphconv.estimators.baselines import make_estimator
 from graphconv.graph import Graph
 from graphconv.io.files import json_text
 from graphconv.io.progress import Progress, counter
+from graphconv.models.settings import Settings
 
 Record = dict[str, Any]
 # A module-level function, since it is sent to other processes by its name.
@@ -39,7 +43,9 @@ class Series:
         Gets the series and the data set's graph, returns a record a seed: `seed`,
         `test_accuracy`, `validation_accuracy`, `epochs` and `seconds` of each.
     settings : dict
-        All that decides the result besides data set and seed; plain values.
+        All that decides the result besides data set and seed; plain values. "gcn" holds settings
+        of a GCN, "params" those of the estimator that "method" names: each is completed with the
+        defaults of what it leaves out.
     seeds : tuple of int
     chunk : int
         How many seeds to hand to the task at once: some tasks train several side by side.
@@ -62,9 +68,7 @@ class Series:
     @property
     def fingerprint(self) -> str:
         """Same for the same work, whichever table asks for it."""
-        what = [self.task.__qualname__, self.dataset, self.settings]
-        text = json.dumps(json.loads(json_text(what)), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return _fingerprint(self.task.__qualname__, self.dataset, json_text(self.settings))
 
     @property
     def name(self) -> str:
@@ -74,6 +78,43 @@ class Series:
         """The series cut into pieces of `chunk` seeds, of the seeds given."""
         starts = range(0, len(seeds), self.chunk)
         return [replace(self, seeds=tuple(seeds[at : at + self.chunk])) for at in starts]
+
+
+def complete_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a series with all defaults written out.
+
+    Examples
+    --------
+    >>> from graphconv.estimators.runs import complete_settings
+    >>> complete_settings({"gcn": {"hidden": (8,)}})["gcn"]["dropout"]
+    0.5
+    >>> complete_settings({"method": "sgc", "params": {"C": 3.0}})["params"]["n_hops"]
+    2
+    """
+    complete = dict(settings)
+    if "gcn" in settings:
+        complete["gcn"] = Settings.from_json(settings["gcn"]).to_json()
+    if "params" in settings:
+        params = {**make_estimator(settings["method"]).get_params(), **settings["params"]}
+        params.pop("random_state")  # the seed
+        complete["params"] = params
+    return complete
+
+
+@functools.lru_cache(maxsize=4096)
+def _fingerprint(task: str, dataset: str, settings_text: str) -> str:
+    """Digest of completed settings, which are given as JSON."""
+    what = [task, dataset, complete_settings(json.loads(settings_text))]
+    text = json.dumps(json.loads(json_text(what)), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _recorded_fingerprint(record: Record) -> str:
+    """That of the series a line belongs to; empty where there is no such series any more."""
+    try:
+        return _fingerprint(record["task"], record["dataset"], json_text(record["settings"]))
+    except (KeyError, TypeError, ValueError):  # a line of an earlier form, a setting that is gone
+        return ""
 
 
 class RunLog:
@@ -87,20 +128,21 @@ class RunLog:
     Examples
     --------
     >>> import tempfile
-    >>> from graphconv.estimators.runs import RunLog
+    >>> from graphconv.estimators.runs import RunLog, Series, record_of
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "runs.jsonl"
+    ...     series = Series("table2", "cora", "gcn", print, {"gcn": {}}, seeds=(0, 3))
     ...     with RunLog(path) as log:
-    ...         log.append([{"fingerprint": "f", "seed": 3, "test_accuracy": 0.8}])
+    ...         log.append([record_of(series, {"seed": 3, "test_accuracy": 81.5})])
     ...     with RunLog(path) as log:
-    ...         log.seeds("f")
-    {3}
+    ...         log.missing(series)
+    [0]
     """
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._by_fingerprint: dict[str, dict[int, Record]] = {}
+        self._runs: dict[str, dict[int, Record]] = {}  # by fingerprint and seed
         self._file = path.open("a+b")
         try:
             _lock(self._file.fileno(), path)
@@ -132,7 +174,7 @@ class RunLog:
     def _parsed(self, line: bytes, number: int) -> Record:
         try:
             record: Record = json.loads(line)
-            int(record["seed"]), str(record["fingerprint"])
+            int(record["seed"])
         except (ValueError, KeyError, TypeError, RecursionError):
             raise ValueError(
                 f"{self.path}, line {number}: must be a run as JSON, got {line[:60]!r}; "
@@ -141,7 +183,11 @@ class RunLog:
         return record
 
     def _keep(self, record: Record) -> None:
-        self._by_fingerprint.setdefault(record["fingerprint"], {})[int(record["seed"])] = record
+        known = self._runs.setdefault(_recorded_fingerprint(record), {})
+        # The newest run says which data counts.
+        if known and next(iter(known.values())).get("data") != record.get("data"):
+            known.clear()
+        known[int(record["seed"])] = record
 
     def append(self, records: Iterable[Record]) -> None:
         """Put finished runs on disk, before returning."""
@@ -152,17 +198,22 @@ class RunLog:
         for record in records:
             self._keep(record)
 
-    def seeds(self, fingerprint: str) -> set[int]:
-        """Seeds that have been run."""
-        return set(self._by_fingerprint.get(fingerprint, {}))
-
     def records(self, series: Series) -> list[Record]:
         """All finished runs of a series, by seed; may be more than the series asks for."""
-        return [run for _, run in sorted(self._by_fingerprint.get(series.fingerprint, {}).items())]
+        return [run for _, run in sorted(self._runs.get(series.fingerprint, {}).items())]
 
-    def missing(self, series: Series) -> list[int]:
-        done = self.seeds(series.fingerprint)
+    def missing(self, series: Series, data: str | None = None) -> list[int]:
+        """Seeds that are yet to be run, on data of this digest if one is given."""
+        done = {
+            run["seed"] for run in self.records(series) if data is None or run.get("data") == data
+        }
         return [seed for seed in series.seeds if seed not in done]
+
+    def newest(self, wanted: Iterable[Series]) -> str:
+        """When the last run of some series was finished; empty if there is none."""
+        return max(
+            (run["finished"] for series in wanted for run in self.records(series)), default=""
+        )
 
 
 def record_of(series: Series, run: Record) -> Record:
@@ -172,7 +223,8 @@ def record_of(series: Series, run: Record) -> Record:
         "dataset": series.dataset,
         "method": series.method,
         **run,
-        "fingerprint": series.fingerprint,
+        "task": series.task.__qualname__,
+        "settings": complete_settings(series.settings),
         "version": __version__,
         "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }

@@ -151,4 +151,5 @@ def section(request: Request, log: RunLog, failed: Mapping[str, str]) -> Section
         figures=figures,
         notes=_reasons(request, failed),
         data={"curves": curves},
+        finished=log.newest(series(Request(request.output, max_epochs=request.max_epochs))),
     )

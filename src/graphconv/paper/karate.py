@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from graphconv import kernels
 from graphconv.engine.batches import make_batch
 from graphconv.engine.network import Network
 from graphconv.engine.objective import LabelledBatch
-from graphconv.estimators.runs import RunLog
+from graphconv.estimators.runs import Record, RunLog, Series
 from graphconv.estimators.statistics import fixed
 from graphconv.graph import Graph, IntArray
 from graphconv.io.datasets import load_dataset
@@ -23,6 +24,7 @@ from graphconv.models.propagation import Propagation
 from graphconv.models.settings import Settings
 from graphconv.paper.section import Figure, Request, Section, Table
 from graphconv.paper.separability import is_separable
+from graphconv.paper.workers import run_all
 from graphconv.training.loop import single_torch_thread, train
 
 NAME = "karate"
@@ -74,7 +76,7 @@ class PlaneModel(GCN):
         return place @ self.top
 
 
-def train_embeddings(graph: Graph, seeds: range, n_iterations: int) -> Evolution:
+def train_embeddings(graph: Graph, seeds: Sequence[int], n_iterations: int) -> Evolution:
     """Train on the graph's training nodes, one model for each seed, keeping every step."""
     model = PlaneModel(graph.n_features, graph.n_classes, SETTINGS, Propagation())
     network = Network(model, seeds, kernels.select())
@@ -101,6 +103,38 @@ def train_embeddings(graph: Graph, seeds: range, n_iterations: int) -> Evolution
     return Evolution(positions, accuracy)
 
 
+def run_embeddings(series: Series, graph: Graph) -> list[Record]:
+    """Train a model for each seed; what became of it after each of the iterations shown."""
+    moments = series.settings["iterations"]
+    found = train_embeddings(graph, series.seeds, moments[-1])
+    return [
+        {
+            "seed": seed,
+            "test_accuracy": float(found.accuracy[-1, place]),
+            "accuracy_after": found.accuracy[moments, place].tolist(),
+            "separable_after": [
+                is_separable(found.positions[number, place], graph.labels) for number in moments
+            ],
+            "epochs": moments[-1],
+        }
+        for place, seed in enumerate(series.seeds)
+    ]
+
+
+def _series(request: Request) -> Series:
+    last = min(ITERATIONS[-1], request.max_epochs or ITERATIONS[-1])
+    moments = [number for number in ITERATIONS if number <= last] or [last]
+    return Series(
+        experiment=NAME,
+        dataset="karate",
+        method="embedding",
+        task=run_embeddings,
+        settings={"gcn": SETTINGS.to_json(), "iterations": [0, *moments]},
+        seeds=tuple(range(SHOWN_SEED, SHOWN_SEED + request.n_runs(N_SEEDS))),
+        chunk=N_SEEDS,
+    )
+
+
 def edges_of(graph: Graph) -> Array:
     """Pairs of nodes, each edge once, shape (n_edges, 2)."""
     upper = graph.adjacency.tocoo()
@@ -114,48 +148,50 @@ def section(request: Request, log: RunLog) -> Section:
     from graphconv.report.figures import save_figure
 
     graph = load_dataset("karate")
-    n_seeds = request.n_runs(N_SEEDS)
-    n_iterations = min(ITERATIONS[-1], request.max_epochs or ITERATIONS[-1])
-    evolution = train_embeddings(graph, range(SHOWN_SEED, SHOWN_SEED + n_seeds), n_iterations)
-    shown = report.Club(edges_of(graph), graph.labels, graph.train_index, evolution.positions[:, 0])
+    series = _series(request)
+    run_all([series], log, request.progress, n_workers=1)
+    runs = [run for run in log.records(series) if run["seed"] in series.seeds]
+    _, *moments = series.settings["iterations"]
+    drawn = train_embeddings(graph, [SHOWN_SEED], moments[-1])
+    shown = report.Club(edges_of(graph), graph.labels, graph.train_index, drawn.positions[:, 0])
     folder = request.output / "figures"
-    moments = [number for number in ITERATIONS if number <= n_iterations] or [n_iterations]
     save_figure(report.draw_untrained(shown), folder / "karate-untrained")
     save_figure(report.draw_evolution(shown, moments), folder / "karate-evolution")
     report.write_animation(shown, folder / "karate.gif")
-    report.write_page(shown, evolution.accuracy[:, 0], folder / "karate.html")
-    final = evolution.accuracy[-1]
+    report.write_page(shown, drawn.accuracy[:, 0], folder / "karate.html")
     return Section(
         name=NAME,
         title="Appendix A: the karate club",
-        text=_text(n_seeds),
-        tables=(_table(evolution, moments, graph.labels),),
+        text=_text(len(runs)),
+        tables=(_table(runs, [0, *moments]),),
         figures=_FIGURES,
-        data={"seed": SHOWN_SEED, "final_accuracy": final.tolist(), "n_iterations": n_iterations},
+        data={
+            "seed": SHOWN_SEED,
+            "final_accuracy": [run["test_accuracy"] for run in runs],
+            "n_iterations": moments[-1],
+        },
+        finished=log.newest([series]),
     )
 
 
-def _table(evolution: Evolution, moments: list[int], labels: Array) -> Table:
+def _table(runs: list[Record], moments: list[int]) -> Table:
+    accuracy = np.array([run["accuracy_after"] for run in runs])  # (n_starts, n_moments)
+    separable = np.array([run["separable_after"] for run in runs])
     rows = tuple(
         (
             str(number),
-            fixed(float(evolution.accuracy[number, 0])),
-            fixed(float(evolution.accuracy[number].mean())),
-            fixed(100 * float((evolution.accuracy[number] == 100).mean()), 0),
-            fixed(100 * _separable_share(evolution.positions[number], labels), 0),
+            fixed(float(accuracy[0, at])),
+            fixed(float(accuracy[:, at].mean())),
+            fixed(100 * float((accuracy[:, at] == 100).mean()), 0),
+            fixed(100 * float(separable[:, at].mean()), 0),
         )
-        for number in [0, *moments]
+        for at, number in enumerate(moments)
     )
     columns = (
         "iteration", "the start shown", "mean of all starts", "starts without a mistake, %",
         "starts that are linearly separable, %",
     )  # fmt: skip
     return Table("Unlabelled members put into the right community, percent", columns, rows)
-
-
-def _separable_share(positions: Array, labels: Array) -> float:
-    """Share of the models, (n_models, n_nodes, 2), in whose plane lines part the communities."""
-    return float(np.mean([is_separable(places, labels) for places in positions]))
 
 
 def _text(n_seeds: int) -> tuple[str, ...]:

@@ -23,7 +23,10 @@ class Request:
     methods : tuple of str, optional
         Rows of table 2 or 3 to take; empty means all.
     runs : int, optional
-        At most so many runs (trials in the search, epochs in the timing) for a quick look.
+        At most so many runs (trials in the search, epochs in the timing) for a quick look; 0 runs
+        nothing, and tables are made from the runs that are in the log.
+    times : bool
+        Whether single runs are timed with nothing beside them, for table 2's column of seconds.
     data_dir : Path, optional
     n_workers : int, optional
     max_epochs : int, optional
@@ -40,6 +43,7 @@ class Request:
     datasets: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     runs: int | None = None
+    times: bool = True
     data_dir: Path | None = None
     n_workers: int | None = None
     max_epochs: int | None = None

@@ -74,4 +74,5 @@ def section(request: Request, log: RunLog, failed: Mapping[str, str]) -> Section
         tables=(Table("Learned lambda beside lambda = 1", _COLUMNS, tuple(rows)),),
         notes=tuple(notes),
         data=data,
+        finished=log.newest(series(every)),
     )

@@ -157,7 +157,7 @@ def series(request: Request) -> list[Series]:
         if request.wants_method(method)
     ]
     # Times first, all in one go.
-    wanted = [_alone_series(request, dataset, method) for dataset, method in pairs]
+    wanted = [_alone_series(request, *pair) for pair in pairs] if request.times else []
     wanted += [_series(request, dataset, method) for dataset, method in pairs]
     return wanted + random_splits.series(request)
 
@@ -249,6 +249,7 @@ def section(request: Request, log: RunLog, failed: Mapping[str, str]) -> Section
         tables=(overview("Ours, and in brackets the paper's", found), *details(found)),
         notes=(*notes, *reasons(found)),
         data={"cells": [one.to_json() for one in found]},
+        finished=log.newest(series(Request(request.output, max_epochs=request.max_epochs))),
     )
 
 

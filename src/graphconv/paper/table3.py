@@ -89,4 +89,5 @@ def section(request: Request, log: RunLog, failed: Mapping[str, str]) -> Section
         tables=(overview("Ours, and in brackets the paper's", cells), *details(cells)),
         notes=reasons(cells),
         data={"cells": [cell.to_json() for cell in cells]},
+        finished=log.newest(series(every)),
     )

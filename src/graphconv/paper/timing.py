@@ -134,6 +134,7 @@ def section(request: Request, log: RunLog) -> Section:
             "out": curves[0].out_of_memory,
             "others": {curve.title: curve.records for curve in curves[1:]},
         },
+        finished=max(record["finished"] for curve in curves for record in curve.records),
     )
 
 

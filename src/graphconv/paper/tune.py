@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
-from pathlib import Path
 from typing import Any
 
-from graphconv.estimators.runs import RunLog
-from graphconv.estimators.scoring import gcn_records
+from graphconv.estimators import scoring
+from graphconv.estimators.runs import RunLog, Series
 from graphconv.estimators.statistics import Summary, fixed, summarise, with_error
-from graphconv.graph import Graph
-from graphconv.io.datasets import load_dataset
 from graphconv.paper.published import TUNED
 from graphconv.paper.section import Figure, Request, Section, Table
+from graphconv.paper.workers import run_all
 
 NAME = "tune"
 N_TRIALS = 50
 N_SEEDS = 10
+N_FRESH = 20
+SEED = 0  # of the sampler
 # Not seeds of table 2, so that what is chosen here is not chosen by their luck.
 FIRST_SEED = 1000
 # Paper: dropout, L2 penalty and width were optimised on Cora, in a way it does not tell; here: 50
@@ -28,31 +27,32 @@ def section(request: Request, log: RunLog) -> Section:
     """Search, or go on searching, and show what was found."""
     from graphconv.report.figures import draw_search, save_figure
 
-    graph = load_dataset("cora", data_dir=request.data_dir)
-    study = _search(graph, request)
-    trials = [
-        {**trial.params, "validation_accuracy": trial.value}
-        for trial in study.trials
-        if trial.state.name == "COMPLETE"
-    ]
+    trials = _search(request, log)
     save_figure(draw_search(trials, TUNED), request.output / "figures" / "tune")
     best = max(trials, key=lambda trial: float(trial["validation_accuracy"]))
     paper = next(trial for trial in trials if {name: trial[name] for name in TUNED} == TUNED)
-    rows = [("best of the search", best), ("the paper's choice", paper)]
+    # Runs with fresh seeds; test accuracy is looked at only here, after choosing.
+    fresh = range(request.n_runs(N_FRESH))
+    rows = [
+        (name, trial, _runs(request, log, trial, fresh))
+        for name, trial in (("best of the search", best), ("the paper's choice", paper))
+    ]
+    seen = range(FIRST_SEED, FIRST_SEED + N_SEEDS)
     return Section(
         name=NAME,
         title="Section 5.2: search for hyper-parameters on Cora",
         text=_text(len(trials)),
-        tables=(_table([(name, trial, _test(graph, request, trial)) for name, trial in rows]),),
+        tables=(_table(rows),),
         figures=(_FIGURE,),
         data={"trials": trials, "best": best},
+        finished=log.newest(_series(request, trial, seen) for trial in trials),
     )
 
 
-def _search(graph: Graph, request: Request) -> Any:
+def _search(request: Request, log: RunLog) -> list[dict[str, Any]]:
+    """All trials. The sampler is seeded, so that those in the log are only looked up again."""
     optuna = _optuna()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = _study(optuna, request)
     n_trials = request.n_runs(N_TRIALS)
 
     def objective(trial: Any) -> float:
@@ -61,16 +61,16 @@ def _search(graph: Graph, request: Request) -> Any:
             "weight_decay": trial.suggest_float("weight_decay", 1e-5, 1e-2, log=True),
             "hidden": trial.suggest_categorical("hidden", HIDDEN),
         }
-        found = _train(graph, request, chosen, range(FIRST_SEED, FIRST_SEED + N_SEEDS))
+        found = _runs(request, log, chosen, range(FIRST_SEED, FIRST_SEED + N_SEEDS))
         told = f"validation accuracy {found.validation:.2f} %"
         number = f"trial {trial.number + 1} of {n_trials}"
         request.progress(f"tune: {number}, {_in_words(chosen)}: {told}", None, None)
         return found.validation
 
-    done = sum(trial.state.name == "COMPLETE" for trial in study.trials)
-    if n_trials > done:
-        study.optimize(objective, n_trials=n_trials - done)
-    return study
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=SEED))
+    study.enqueue_trial(dict(TUNED))  # the paper's choice comes first
+    study.optimize(objective, n_trials=n_trials)
+    return [{**trial.params, "validation_accuracy": trial.value} for trial in study.trials]
 
 
 def _optuna() -> Any:
@@ -81,41 +81,31 @@ def _optuna() -> Any:
     return optuna
 
 
-def _study(optuna: Any, request: Request) -> Any:
-    """The study on disk, so that an interrupted search goes on; the paper's choice comes first."""
-    from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
-
-    path: Path = request.output / "tune.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Trials of other lengths are other studies: their accuracies can't be compared.
-    name = f"cora, {N_SEEDS} seeds, at most {request.settings('paper')['max_epochs']} epochs"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # optuna calls this storage experimental
-        storage = JournalStorage(JournalFileBackend(str(path)))
-    study = optuna.create_study(
-        storage=storage, study_name=name, direction="maximize", load_if_exists=True
-    )
-    # A sampler starts anew with every process: another seed then, or it would repeat itself.
-    study.sampler = optuna.samplers.TPESampler(seed=len(study.trials))
-    if not study.trials:
-        study.enqueue_trial(dict(TUNED))
-    return study
-
-
-def _train(graph: Graph, request: Request, chosen: dict[str, Any], seeds: range) -> Summary:
+def _series(request: Request, chosen: dict[str, Any], seeds: range) -> Series:
     settings = request.settings(
         "paper",
         dropout=chosen["dropout"],
         weight_decay=chosen["weight_decay"],
         hidden=(chosen["hidden"],),
     )
-    return summarise(gcn_records(graph, settings, seeds))
+    return Series(
+        experiment=NAME,
+        dataset="cora",
+        method=_in_words(chosen),
+        task=scoring.run_gcn,
+        settings={"gcn": settings},
+        seeds=tuple(seeds),
+        chunk=len(seeds),
+    )
 
 
-def _test(graph: Graph, request: Request, trial: dict[str, Any]) -> Summary:
-    """Runs with fresh seeds; test accuracy is looked at only here, after choosing."""
-    return _train(graph, request, trial, range(request.n_runs(20)))
+def _runs(request: Request, log: RunLog, chosen: dict[str, Any], seeds: range) -> Summary:
+    """What runs with these seeds come to; those that the log lacks are done first."""
+    series = _series(request, chosen, seeds)
+    failed = run_all([series], log, data_dir=request.data_dir, n_workers=1)
+    if failed:
+        raise ValueError(f"{series.name}: {failed[series.fingerprint]}")
+    return summarise([run for run in log.records(series) if run["seed"] in seeds])
 
 
 def _in_words(chosen: dict[str, Any]) -> str:

@@ -59,7 +59,7 @@ def run_all(
     dict
         For each series that failed, by fingerprint, why. All others are done.
     """
-    pieces = _missing_pieces(wanted, log)
+    pieces = _missing_pieces(wanted, log, data_dir)
     n_workers = min(n_workers or n_cores(), len(pieces))
     alone = [piece for piece in pieces if piece.is_alone or n_workers == 1]
     beside = [piece for piece in pieces if not (piece.is_alone or n_workers == 1)]
@@ -79,15 +79,31 @@ def n_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _missing_pieces(wanted: Sequence[Series], log: RunLog) -> list[Series]:
+def _missing_pieces(wanted: Sequence[Series], log: RunLog, data_dir: Path | None) -> list[Series]:
     pieces: list[Series] = []
     planned: dict[str, set[int]] = {}
     for series in wanted:
         known = planned.setdefault(series.fingerprint, set())
-        seeds = [seed for seed in log.missing(series) if seed not in known]
+        # Data is read only where there are runs that may be of other data.
+        data = _data_digest(series.dataset, data_dir) if log.records(series) else None
+        seeds = [seed for seed in log.missing(series, data) if seed not in known]
         known.update(seeds)
         pieces += series.chunks(seeds)
     return pieces
+
+
+@functools.lru_cache
+def _data_digest(name: str, data_dir: Path | None) -> str | None:
+    """Digest of a data set; None where it can't be had, and what is known must do."""
+    try:
+        return digest_of(_graph(name, data_dir))
+    except (OSError, ValueError):
+        return None
+
+
+def digest_of(graph: Graph) -> str:
+    """What a run's record says of its data."""
+    return graph.fingerprint()[:16]
 
 
 @dataclass
@@ -148,7 +164,8 @@ def _attempt(piece: Series, data_dir: Path | None) -> list[Record] | str:
         with warnings.catch_warnings():
             # Known and not for the user to act upon, such as classes that no training node has.
             warnings.simplefilter("ignore")
-            return piece.task(piece, _graph(piece.dataset, data_dir))
+            graph = _graph(piece.dataset, data_dir)
+            return [{**run, "data": digest_of(graph)} for run in piece.task(piece, graph)]
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 
