@@ -6,8 +6,8 @@ NATIVE := $(wildcard CMakeLists.txt native/*)
 # Wheels come from the registry as they are; only graphconv itself may be compiled.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint accuracy choose reproduce results settings bench performance scale docs guide screenshots \
-	sanitize wheels sbom audit fuzz faults mutants clean
+.PHONY: demo test lint accuracy choose reproduce results settings bench performance scale docs guide \
+	screenshots sanitize wheels sbom audit fuzz faults kills mutants clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/graphconv demo
@@ -110,6 +110,11 @@ fuzz: $(VENV)/.develop
 # Commands killed, and disks full or read-only, at every change of the disk; takes an hour.
 faults: $(VENV)/.develop
 	$(BIN)/python -m scripts.faults
+
+# The labelling server killed at 200 random moments while somebody answers: nothing may be lost.
+KILLS ?= 200
+kills: $(VENV)/.develop
+	$(BIN)/python -m scripts.kill_labelling $(KILLS)
 
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)

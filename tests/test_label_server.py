@@ -2,18 +2,22 @@
 
 import concurrent.futures
 import json
+import os
 import signal
 import socket
 import threading
 import time
+from pathlib import Path
 
 import httpx
-import numpy as np
 import pytest
+from scripts.kill_labelling import kill_again_and_again
 from tests.generated_graphs import generate
 from tests.label_server import client, command, serving, until
 
 from graphconv import Graph
+from graphconv.commands import password
+from graphconv.commands.password import read_password
 from graphconv.io.label_file import read_label_lines
 from graphconv.report.label.server import MOST_BYTES
 
@@ -219,90 +223,9 @@ def write_chain(folder, n_nodes=40):
     (folder / "edges.csv").write_text(f"source,target\n{edges}")
 
 
-def answer_until_killed(address, rng, n_nodes, confirmed, delay, process):
-    """Answers, undos and skips as fast as they go; those confirmed are kept; then kill -9."""
-    timer = threading.Timer(delay, process.kill)
-    timer.start()
-    try:
-        with client(address) as http:
-            while True:
-                kind = rng.integers(5)
-                if kind == 0:
-                    http.post("api/undo", json={}).raise_for_status()
-                    confirmed.append(("undo",))
-                else:
-                    nodes = rng.permutation(n_nodes)[: 1 + 2 * (kind == 1)].tolist()
-                    label = f"class {rng.integers(3)}"
-                    sent = {"nodes": nodes, "label": label, "how": "chosen"}
-                    http.post("api/answer", json=sent).raise_for_status()
-                    confirmed.append((tuple(nodes), label))
-    except httpx.HTTPError:
-        pass
-    timer.join()
-    process.wait()
-
-
-def replayed(confirmed, n_nodes):
-    """Labels and undo stack that the confirmed actions amount to."""
-    labels, stack = [""] * n_nodes, []
-    for action in confirmed:
-        if action == ("undo",):
-            if stack:
-                for node, before in stack.pop():
-                    labels[node] = before
-        else:
-            nodes, label = action
-            stack.append([(node, labels[node]) for node in nodes])
-            for node in nodes:
-                labels[node] = label
-    return labels, len(stack)
-
-
-def kill_again_and_again(folder, n_kills, seed=0):
-    """Kill the server at random moments; after each start it must know what was confirmed.
-
-    What was under way when it died may have been saved or not, but nothing else.
-    """
-    write_chain(folder)
-    rng = np.random.default_rng(seed)
-    from graphconv.io.label_file import LabelFile
-    from graphconv.io.readers import read_tables
-    from graphconv.results.answers import Answers
-
-    graph = read_tables(folder / "edges.csv").graph
-    confirmed, n_answers = [], 0
-    for _ in range(n_kills):
-        n_before = len(confirmed)
-        with command("--edges", "edges.csv", "-o", "labels.csv", cwd=folder) as (process, address):
-            delay = float(rng.uniform(0.0, 0.8))
-            answer_until_killed(address, rng, 40, confirmed, delay, process)
-        n_answers += len(confirmed) - n_before
-        with LabelFile(folder / "labels.csv") as file:
-            answers = Answers(graph, file)
-        found = [answers.class_names[code] if code >= 0 else "" for code in answers.labels]
-        labels, n_undo = replayed(confirmed, 40)
-        if (found, len(answers.actions)) != (labels, n_undo):
-            # At most the one action that was under way, complete as far as its lines go.
-            confirmed = rebuilt(file.path, answers, confirmed, labels, found)
-    return n_answers
-
-
-def rebuilt(path, answers, confirmed, labels, found):
-    """The confirmed actions with the one that was saved but not confirmed; else it fails."""
-    lines = read_label_lines(path)
-    last = lines[-1]
-    group = [line for line in lines if (line.action, line.how) == (last.action, last.how)]
-    if last.how == "undo":
-        more = ("undo",)
-    else:
-        more = (tuple(answers.position[line.node] for line in group), last.label)
-    extended = [*confirmed, more]
-    assert replayed(extended, 40)[0] == found, "an answer that was confirmed is lost"
-    return extended
-
-
 def test_kill_at_random_moments_loses_nothing(tmp_path):
-    assert kill_again_and_again(tmp_path, n_kills=4) > 4
+    n_confirmed, _ = kill_again_and_again(tmp_path, n_kills=4)
+    assert n_confirmed > 4
 
 
 def test_ctrl_c_writes_labels_model_and_report(tmp_path):
@@ -332,12 +255,14 @@ def test_ctrl_c_writes_labels_model_and_report(tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--host", "0.0.0.0"], "--host 0.0.0.0 lets others reach the page, so --password"),
-        (["--host", "192.0.2.1"], "so --password must be given"),
-        (["--password", "short"], "--password must have at least 8 characters"),
+        (["--host", "0.0.0.0"], "--host 0.0.0.0 lets others reach the page, so a password must"),
+        (["--host", "192.0.2.1"], "in --password-file FILE, in GRAPHCONV_PASSWORD"),
+        (["--password-file", "short.txt"], "short.txt must have at least 8 characters, got 5"),
+        (["--password-file", "none.txt"], "none.txt"),
+        (["--password", "long enough"], "--password"),
         (["-o", "labels.txt"], "--output must end in .csv"),
         (["--port", "70000"], "--port must be from 0 to 65535"),
-        (["--host", "192.0.2.1", "--password", "long enough"], "must be an address that is free"),
+        (["--host", "192.0.2.1", "--password-file", "long.txt"], "must be an address that is free"),
     ],
 )
 def test_requests_that_make_no_sense_are_one_line(tmp_path, monkeypatch, capsys, options, said):
@@ -345,7 +270,43 @@ def test_requests_that_make_no_sense_are_one_line(tmp_path, monkeypatch, capsys,
 
     monkeypatch.chdir(tmp_path)
     write_chain(tmp_path)
+    (tmp_path / "short.txt").write_text("short\n")
+    (tmp_path / "long.txt").write_text("long enough\n")
     run = make_runner(monkeypatch, capsys)
     done = run("label", "--edges", "edges.csv", "--no-open", *options, expect=2)
     assert said in done.err[-1]
     assert done.err[-1].startswith("graphconv: ")
+
+
+def test_a_password_is_read_where_no_list_of_processes_shows_it(tmp_path, monkeypatch):
+    path = tmp_path / "secret"
+    path.write_text("correct horse\r\nanother line\n")
+    assert read_password(path, None) == "correct horse"
+    monkeypatch.setenv(password.VARIABLE, "from the environment")
+    assert read_password(path, None) == "correct horse"
+    assert read_password(None, None) == "from the environment"
+    assert password.VARIABLE not in os.environ  # nobody who is started later sees it
+    assert read_password(None, None) is None
+    typed = iter(["typed by hand", "typed by hand", "typed by hand", "typed by foot"])
+    monkeypatch.setattr("getpass.getpass", lambda prompt: next(typed))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    assert read_password(None, "others can come") == "typed by hand"
+    with pytest.raises(ValueError, match="typed differently"):
+        read_password(None, "others can come")
+
+
+def test_a_password_shows_nowhere(tmp_path):
+    write_chain(tmp_path)
+    (tmp_path / "secret").write_text("correct horse")
+    arguments = ("--edges", "edges.csv", "--password-file", "secret")
+    with command(*arguments, cwd=tmp_path) as (process, address):
+        listed = Path(f"/proc/{process.pid}/cmdline")
+        if listed.exists():
+            assert b"correct horse" not in listed.read_bytes()
+        with client(address) as http:
+            sent = {"name": "ann", "password": "correct horse"}
+            assert http.post("api/login", json=sent).status_code == 200
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=120)
+    assert "correct horse" not in "".join(said)
+    assert address not in said[1]

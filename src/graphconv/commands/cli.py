@@ -250,7 +250,7 @@ def label(
     no_labels: opt.NoLabels = False,
     host: opt.Host = "127.0.0.1",
     port: opt.Port = 0,
-    password: opt.Password = None,
+    password_file: opt.PasswordFile = None,
     open_browser: opt.OpenBrowser = True,
     seed: opt.Seed = 0,
     output: opt.LabelsFile = Path("labels.csv"),
@@ -266,7 +266,15 @@ def label(
     from graphconv.commands.label import LabelRequest, run_labelling
 
     wanted = LabelRequest(
-        given.request(tables), output, results, no_labels, host, port, password, open_browser, seed
+        given.request(tables),
+        output,
+        results,
+        no_labels,
+        host,
+        port,
+        password_file,
+        open_browser,
+        seed,
     )
     run_labelling(wanted, screen)
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from graphconv.commands.console import Screen
 from graphconv.commands.data_source import DataRequest, check_options_are_used, load_data
+from graphconv.commands.password import read_password
 from graphconv.commands.summary import describe
 from graphconv.commands.training_job import ModelRequest, load_job, resolve
 from graphconv.io.files import REPORT_FILE, check_replaceable
@@ -56,7 +57,7 @@ class LabelRequest:
     no_labels: bool = False
     host: str = "127.0.0.1"
     port: int = 0
-    password: str | None = None
+    password_file: Path | None = None
     open_browser: bool = True
     seed: int = 0
 
@@ -72,16 +73,15 @@ class LabelRequest:
         except ValueError:
             return self.host != "localhost"
 
+    def password(self) -> str | None:
+        """What colleagues must know; asked for where they can reach the page."""
+        reason = f"--host {self.host} lets others reach the page"
+        return read_password(self.password_file, reason if self.is_open_to_others else None)
+
     def check(self) -> None:
         """Refuse what no data could make right."""
         if self.output.suffix.lower() != ".csv":
             raise ValueError(f"--output must end in .csv, got {self.output}")
-        if self.is_open_to_others and not self.password:
-            raise ValueError(
-                f"--host {self.host} lets others reach the page, so --password must be given"
-            )
-        if self.password is not None and len(self.password) < 8:
-            raise ValueError("--password must have at least 8 characters")
         if not 0 <= self.port < 2**16:
             raise ValueError(f"--port must be from 0 to 65535, got {self.port}")
         check_options_are_used(self.data)
@@ -91,6 +91,7 @@ class LabelRequest:
 def run_labelling(wanted: LabelRequest, screen: Screen) -> None:
     """Serve the page until Ctrl-C, then write the model folder."""
     wanted.check()
+    password = wanted.password()
     try:
         import starlette  # noqa: F401
         import uvicorn
@@ -111,7 +112,7 @@ def run_labelling(wanted: LabelRequest, screen: Screen) -> None:
             return _write_model(wanted, loaded, _SilentScreen(quiet=True))
 
         try:
-            _serve(uvicorn, wanted, session, finish, screen)
+            _serve(uvicorn, wanted, password, session, finish, screen)
         finally:
             session.close()
         n_answered = session.answers.n_answered
@@ -185,6 +186,7 @@ def _readable_columns(data: DataRequest, loaded: LoadedGraph) -> dict[str, list[
 def _serve(
     uvicorn: Any,
     wanted: LabelRequest,
+    password: str | None,
     session: Session,
     finish: Callable[[], dict[str, Any]],
     screen: Screen,
@@ -193,8 +195,8 @@ def _serve(
 
     with _open_socket(wanted) as listening:
         port = listening.getsockname()[1]
-        who = "" if wanted.password else _user_name()
-        access = Access(port, _host_names(wanted), who=who, password=wanted.password)
+        who = "" if password else _user_name()
+        access = Access(port, _host_names(wanted), who=who, password=password)
         config = uvicorn.Config(
             Pages(session, access, finish).app(),
             log_level="critical",

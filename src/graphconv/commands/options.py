@@ -418,10 +418,16 @@ NoLabels = Annotated[
 ]
 Host = Annotated[
     str,
-    _label("--host", "ADDRESS", "Where colleagues reach the page; needs --password."),
+    _label("--host", "ADDRESS", "Where colleagues reach the page; needs a password."),
 ]
 Port = Annotated[int, _label("--port", "N", "Default: one that is free.")]
-Password = Annotated[
-    str | None, _label("--password", "TEXT", "What colleagues must know to sign in.")
+PasswordFile = Annotated[
+    Path | None,
+    _label(
+        "--password-file",
+        "FILE",
+        "Its first line is what colleagues must know to sign in. Default: GRAPHCONV_PASSWORD of "
+        "the environment, else it is asked for.",
+    ),
 ]
 OpenBrowser = Annotated[bool, _label("--open/--no-open", _FLAG, "Open the page in a browser.")]
