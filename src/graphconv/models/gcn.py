@@ -47,4 +47,4 @@ class GCN(Model):
                 h = activate(h, self.settings.activation)
                 if self.settings.residual and k > 0 and h.width == entered.width:
                     h = h + entered
-        return h
+        return h  # Z = softmax(h): the loss takes h itself
