@@ -250,6 +250,7 @@ class _Trainer:
             members=members,
             class_weight=None if weights is None else np.array(weights),
             seed=wanted.seed,
+            agrees=self.network.model.agrees,
         )
         self.has_state = plan["has_state"]
 

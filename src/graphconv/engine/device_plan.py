@@ -28,6 +28,7 @@ from graphconv.models.operations import (
     Parameter,
     Product,
     Program,
+    RowsDropped,
     Sum,
     Term,
     Value,
@@ -187,7 +188,10 @@ class DevicePlan:
         dropout, x = self._dropout(value, dropouts), found[inner]
         if dropout is None:
             return x
-        mask = kernels.dense_mask((len(x), x.shape[1]), dropout, self.batch.row_ids[: len(x)])
+        n_columns = self.n_replicas if isinstance(value, RowsDropped) else x.shape[1]
+        mask = kernels.dense_mask((len(x), n_columns), dropout, self.batch.row_ids[: len(x)])
+        if isinstance(value, RowsDropped):
+            mask = mask.repeat_interleave(x.shape[1] // n_columns, dim=1)
         return x * mask.to(x.dtype)
 
     def _product(

@@ -22,6 +22,7 @@ from graphconv.engine.replicas import TEAM_SIZE
 from graphconv.graph import Graph, IntArray
 from graphconv.io.wording import naming
 from graphconv.models.catalogue import make_model
+from graphconv.models.model import Model
 from graphconv.models.operations import Dropped, Features, Neighbours, Program, Term
 from graphconv.models.settings import Settings
 from graphconv.storage.memory import available_memory, in_units, resident_memory
@@ -118,7 +119,8 @@ def estimate_memory(
     True
     """
     n_features = graph.n_features if part is None else part.n_features
-    program = make_model(settings, n_features, max(1, graph.n_classes)).program
+    model = make_model(settings, n_features, max(1, graph.n_classes))
+    program = model.program
     n_hops = program.n_hops
     targets, watched = graph.train_index, graph.validation_index
     n_targets, n_watched = (
@@ -129,11 +131,15 @@ def estimate_memory(
         # Of several processes each has its share of a batch.
         targets = targets[: -(-settings.batch_size * len(targets) // n_targets)]
         n_batches = 2  # the next one is made while one is trained on
+        if model.agrees:
+            targets = _with_others(graph, targets, len(targets), part)
+    elif model.agrees:
+        targets = _with_others(graph, targets, graph.n_nodes, part)
     fanouts = settings.fanouts(n_hops)
     reach = _reach(graph, targets, n_hops, fanouts, part)
     if n_batches > 1 or fanouts is not None:
         n_watched = 0  # no larger than a training batch, and not at the same time
-    own = _training_bytes(graph, settings, program, n_replicas, reach, part)
+    own = _training_bytes(graph, settings, model, n_replicas, reach, part)
     batch = _batch_bytes(graph, reach, part)
     held, summing = batch * (n_batches - 1), 0
     if n_watched:
@@ -239,6 +245,15 @@ def _reach(
     return _Reach(tuple(counts), n_entries, int(is_seen[n_own:].sum()))
 
 
+def _with_others(
+    graph: Graph, targets: IntArray, n_others: int, part: ProcessPart | None
+) -> IntArray:
+    """The targets and so many other nodes, whichever."""
+    n_own = graph.n_nodes if part is None else part.n_own
+    others = np.setdiff1d(np.arange(min(n_own, n_others + len(targets))), targets)
+    return np.concatenate([targets, others[:n_others]])
+
+
 def _sampled_reach(graph: Graph, n_rows: int, fanouts: tuple[int, ...], n_own: int) -> _Reach:
     """The same of samples, on average: which rows they have is not known before."""
     n_entries, counts = 0, [n_rows]
@@ -300,12 +315,13 @@ def _feature_bytes(graph: Graph, n_rows: int) -> int:
 def _training_bytes(
     graph: Graph,
     settings: Settings,
-    program: Program,
+    model: Model,
     n_replicas: int,
     reach: _Reach,
     part: ProcessPart | None,
 ) -> int:
     """A batch, its activations with their gradients, and the weights with Adam's moments."""
+    program = model.program
     n_in_first = reach.n_within[-1]
     n_at_once = n_replicas
     if part is None and settings.is_full_batch(len(graph.train_index)):
@@ -318,7 +334,7 @@ def _training_bytes(
         if not isinstance(value, Features | Dropped | Term)
     ]
     # Each value, or its gradient; and the largest twice, while its gradient is made.
-    numbers += n_at_once * (sum(sizes) + max(sizes))
+    numbers += n_at_once * (model.n_copies * sum(sizes) + max(sizes))
     if part is not None:
         # The rows with those of the halo after them, and the gradient of that; the rows that come
         # and about as many that go, which are copied once more on the way.

@@ -13,8 +13,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
+from graphconv.engine.agreement import drawn_nodes
 from graphconv.engine.batches import Numbering, make_batch, sample_batch
 from graphconv.engine.objective import FloatArray, LabelledBatch
 from graphconv.graph import Graph, IntArray
@@ -47,6 +49,9 @@ class MiniBatches:
     class_weight : array of shape (n_classes,), optional
     seed : int
         Where several replicas train side by side they share their batches, those of the first.
+    agrees : bool
+        Whether other nodes, about as many, go with the training nodes: those whose copies the model
+        makes agree.
     """
 
     def __init__(
@@ -58,6 +63,7 @@ class MiniBatches:
         features: Any,
         class_weight: FloatArray | None = None,
         seed: int = 0,
+        agrees: bool = False,
     ) -> None:
         self.graph = graph
         self.settings = settings
@@ -66,6 +72,10 @@ class MiniBatches:
         self.features = features
         self.class_weight = class_weight
         self.seed = seed
+        self._is_train: npt.NDArray[np.bool_] | None = None
+        if agrees:
+            self._is_train = np.zeros(graph.n_nodes, dtype=bool)
+            self._is_train[graph.train_index] = True
         self._numbering = Numbering(graph.n_nodes)
         # Pages of a stored graph that were read stay resident; past this they are let go.
         self._most_resident = resident_memory() + min(MAPPED_BYTES, available_memory() // 4)
@@ -87,9 +97,15 @@ class MiniBatches:
         pieces = (
             index[np.sort(order[first : first + size])] for first in range(0, len(order), size)
         )
-        return one_ahead(partial(self._make, targets, epoch) for targets in pieces)
+        return one_ahead(
+            partial(self._make, piece, number, epoch) for number, piece in enumerate(pieces)
+        )
 
-    def _make(self, targets: IntArray, epoch: int) -> LabelledBatch:
+    def _make(self, labelled: IntArray, number: int, epoch: int) -> LabelledBatch:
+        targets = labelled
+        if self._is_train is not None and epoch != VALIDATION:
+            drawn = drawn_nodes(self.graph.n_nodes, len(labelled), self.seed, epoch, number)
+            targets = np.concatenate([labelled, drawn[~self._is_train[drawn]]])
         if self.fanouts is None:
             batch = make_batch(
                 self.graph,
@@ -109,7 +125,7 @@ class MiniBatches:
             )
         if self.graph.folder is not None and resident_memory() > self._most_resident:
             self._let_go()
-        return LabelledBatch.make(batch, self.graph.labels, self.class_weight)
+        return LabelledBatch.make(batch, self.graph.labels, self.class_weight, len(labelled))
 
     def _let_go(self) -> None:
         matrices: tuple[Any, ...] = (self.graph.adjacency, self.graph.features)

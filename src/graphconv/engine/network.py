@@ -154,12 +154,18 @@ class Network:
             target=target,
         )
 
-    def dropouts(self, epoch: int | None) -> list[Dropout | None]:
-        """The dropout at each place of the text in an epoch; None means none."""
+    def dropouts(self, epoch: int | None, copy: int = 0) -> list[Dropout | None]:
+        """The dropout at each place of the text in an epoch, for one of several copies.
+
+        None means none.
+        """
+        which = (copy,) if copy else ()
         return [
             None
             if epoch is None or threshold == EVERYTHING_KEPT
-            else Dropout(tuple(hash_key(seed, epoch, place) for seed in self.seeds), threshold)
+            else Dropout(
+                tuple(hash_key(seed, epoch, place, *which) for seed in self.seeds), threshold
+            )
             for place, threshold in enumerate(self._thresholds)
         ]
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from graphconv.engine.agreement import agreement_slopes
 from graphconv.engine.batches import Batch
 from graphconv.engine.device_plan import DevicePlan
 from graphconv.engine.network import Network
@@ -28,19 +29,30 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class LabelledBatch:
-    """A batch with what its targets should be, and how much each of them counts in the loss."""
+    """A batch with what its targets should be, and how much each of them counts in the loss.
+
+    The targets with a label come first. There may be more of them: nodes whose copies are to agree.
+    """
 
     batch: Batch
-    labels: npt.NDArray[Any]  # (n_targets,) class numbers or (n_targets, n_classes) indicators
-    weight: FloatArray  # (n_targets,), adds up to 1
+    labels: npt.NDArray[Any]  # (n_labelled,) class numbers or (n_labelled, n_classes) indicators
+    weight: FloatArray  # (n_labelled,), adds up to 1
     total: float  # what the weights added up to: how much the batch counts among others
 
     @classmethod
     def make(
-        cls, batch: Batch, labels: npt.NDArray[np.int64], class_weight: FloatArray | None = None
+        cls,
+        batch: Batch,
+        labels: npt.NDArray[np.int64],
+        class_weight: FloatArray | None = None,
+        n_labelled: int | None = None,
     ) -> LabelledBatch:
-        """Labels are those of all nodes; the batch picks its targets'. Weights are by class."""
-        own = labels if batch.is_whole else labels[batch.rows[: batch.n_within[0]]]
+        """Labels are those of all nodes; the batch picks its targets'. Weights are by class.
+
+        `n_labelled` are the targets whose labels count, by default all.
+        """
+        n_labelled = batch.n_within[0] if n_labelled is None else n_labelled
+        own = labels if batch.is_whole else labels[batch.rows[:n_labelled]]
         return cls.of_targets(batch, own, class_weight)
 
     @classmethod
@@ -103,9 +115,12 @@ class Objective:
             network.parameters[name].detach()
             for name in network.penalised(settings.weight_decay_layers)
         ]
-        self._plans: dict[bool, WeakKeyDictionary[LabelledBatch, Plan | DevicePlan]] = {
+        self._plans: dict[bool, WeakKeyDictionary[LabelledBatch, list[Plan | DevicePlan]]] = {
             drops: WeakKeyDictionary() for drops in (False, True)
         }
+        self._n_copies = network.model.n_copies
+        self._agreement = settings.agreement if network.model.agrees else 0.0
+        self._temperature = settings.sharpening
         self._shape = (len(network.seeds), network.program.output.width)
         self._targets: WeakKeyDictionary[LabelledBatch, tuple[Any, Any]] = WeakKeyDictionary()
 
@@ -113,18 +128,20 @@ class Objective:
         self, labelled: LabelledBatch, epoch: int
     ) -> tuple[Sequence[Any], FloatArray, float]:
         """Gradients, each replica's loss and accuracy, and how much the batch counts."""
-        plan: Any = self._plan(labelled, drops=True)
-        dropouts = self.network.dropouts(epoch)
-        value = plan.forward(dropouts, for_gradients=True)
-        # Paper: the loss is summed over the labelled nodes (equation 10); here: their mean, because
-        # the authors' code has it, and the L2 penalty means what it means there.
-        slope, scores = self._loss(labelled, value, with_gradient=True)
-        mean, total = _mean_scores(scores, labelled.total, self.group)
-        if self.group is not None:
-            slope *= labelled.total / total  # this process's share of the batch
-        found = plan.gradients(slope.reshape(value.shape), dropouts)
-        slopes = [own for own in found if own is not None]
-        assert len(slopes) == len(found), "every parameter must be used"
+        plans: list[Any] = self._plans_of(labelled, drops=True)
+        dropouts = [self.network.dropouts(epoch, copy) for copy in range(len(plans))]
+        values = [
+            plan.forward(own, for_gradients=True) for plan, own in zip(plans, dropouts, strict=True)
+        ]
+        by_copy, mean, total = self._loss_of_copies(labelled, values)
+        for plan, value, slope, dropped in zip(plans, values, by_copy, dropouts, strict=True):
+            found = plan.gradients(slope.reshape(value.shape), dropped)
+            own_slopes = [own for own in found if own is not None]
+            assert len(own_slopes) == len(found), "every parameter must be used"
+            if plan is plans[0]:
+                slopes = own_slopes
+            else:
+                slopes = [own + more for own, more in zip(slopes, own_slopes, strict=True)]
         if self.group is not None:
             slopes = _added_up(slopes, self.group)
         if self.extra is not None:
@@ -138,7 +155,8 @@ class Objective:
         Nodes count by their weight. For several labels per node, accuracy is the share of (node,
         class) pairs that are right. Both together are an array of shape (2, n_replicas).
         """
-        value = self._plan(labelled, drops=False).forward(self.network.dropouts(None))
+        (plan,) = self._plans_of(labelled, drops=False)
+        value = plan.forward(self.network.dropouts(None))
         return _mean_scores(self._loss(labelled, value)[1], labelled.total, self.group)
 
     def penalty(self) -> FloatArray:
@@ -153,10 +171,48 @@ class Objective:
             squares += columns.reshape(n_replicas, n_out).sum(axis=1, dtype=np.float64)
         return self.weight_decay / 2 * squares
 
+    def _loss_of_copies(
+        self, labelled: LabelledBatch, values: list[Any]
+    ) -> tuple[list[Any], FloatArray, float]:
+        """Gradients for the logits of each copy, the mean of their scores, and the batch's total.
+
+        Paper: the loss is summed over the labelled nodes (equation 10); here: their mean, because
+        the authors' code has it, and the L2 penalty means what it means there.
+        """
+        each = [self._loss(labelled, value, with_gradient=True) for value in values]
+        slopes = [slope for slope, _ in each]
+        scores = each[0][1] if len(each) == 1 else np.mean([own for _, own in each], axis=0)
+        mean, total = _mean_scores(scores, labelled.total, self.group)
+        if self.group is not None:
+            for slope in slopes:
+                slope *= labelled.total / total  # this process's share of the batch
+        if self._agreement:
+            slopes = self._with_agreement(slopes, values, labelled.labels.ndim == 2)
+        elif len(slopes) > 1:
+            slopes = [slope / len(slopes) for slope in slopes]
+        return slopes, mean, total
+
+    def _with_agreement(
+        self, slopes: list[Any], values: list[Any], is_multilabel: bool
+    ) -> list[Any]:
+        """Gradients for all targets: those of labels, and those that make copies agree."""
+        n_rows = torch.tensor(float(len(values[0])))
+        if self.group is not None:
+            self.group.add_up(n_rows, "gradients")
+        logits = [torch.as_tensor(own).reshape(-1, *self._shape) for own in values]
+        found = agreement_slopes(logits, self._temperature, is_multilabel)
+        factor = self._agreement / max(1.0, float(n_rows))
+        for own, slope in zip(found, slopes, strict=True):
+            own *= factor
+            own[: len(slope)] += torch.as_tensor(slope) / len(slopes)
+        if self.network.device is not None:
+            return [own.contiguous() for own in found]
+        return [own.contiguous().numpy() for own in found]
+
     def _loss(
         self, labelled: LabelledBatch, logits: Any, with_gradient: bool = False
     ) -> tuple[Any, FloatArray]:
-        by_replica = logits.reshape(len(logits), *self._shape)
+        by_replica = logits.reshape(len(logits), *self._shape)[: len(labelled.labels)]
         found: tuple[Any, FloatArray] = self.network.kernels.loss(
             by_replica, *self._wanted(labelled), with_gradient
         )
@@ -173,10 +229,12 @@ class Objective:
             self._targets[labelled] = both[0].to(device), both[1].to(device)
         return self._targets[labelled]
 
-    def _plan(self, labelled: LabelledBatch, drops: bool) -> Plan | DevicePlan:
+    def _plans_of(self, labelled: LabelledBatch, drops: bool) -> list[Plan | DevicePlan]:
+        """A plan for each copy: what one has computed waits for what the others will."""
         plans = self._plans[drops]
         if labelled not in plans:
-            plans[labelled] = self.network.plan(labelled.batch, drops)
+            n_plans = self._n_copies if drops else 1
+            plans[labelled] = [self.network.plan(labelled.batch, drops) for _ in range(n_plans)]
         return plans[labelled]
 
 

@@ -34,6 +34,7 @@ from graphconv.engine.steps import (
     Multiply,
     NeighbourSum,
     RepeatedFeatures,
+    RowDropout,
     Step,
     WeightRows,
     WideProduct,
@@ -50,6 +51,7 @@ from graphconv.models.operations import (
     Parameter,
     Product,
     Program,
+    RowsDropped,
     Sum,
     Term,
     Value,
@@ -376,9 +378,12 @@ class _Builder:
         (inner,) = value.inputs
         if self._active(value) is None:
             return self.value_of(inner)
+        row_ids = self.batch.rows[: self.n_rows(value)]
+        if isinstance(value, RowsDropped):
+            given = self._rows_of(inner, len(row_ids))
+            return self._call(RowDropout(self.kernels, row_ids), inputs=(given,), dropout=value)
         entered, relu = self._before_relu(inner, value)
-        given = self._rows_of(entered, self.n_rows(value))
-        row_ids = self.batch.rows[: given.n_rows]
+        given = self._rows_of(entered, len(row_ids))
         return self._call(DenseDropout(self.kernels, row_ids, relu), inputs=(given,), dropout=value)
 
     def _before_relu(self, value: Value, user: Value) -> tuple[Value, bool]:

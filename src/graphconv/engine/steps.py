@@ -322,6 +322,27 @@ class DenseDropout(Step):
 
 
 @dataclass(frozen=True)
+class RowDropout(Step):
+    """Whole rows dropped out, of each replica its own."""
+
+    kernels: ModuleType
+    row_ids: Array
+
+    def forward(self, given: Given) -> Array:
+        return self._times_mask(given.inputs[0], given.dropout)
+
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        return (self._times_mask(gradient, given.dropout),), ()
+
+    def _times_mask(self, x: Array, dropout: Dropout | None) -> Array:
+        assert dropout is not None
+        n_replicas = len(dropout.keys)
+        every = np.ones((len(x), n_replicas), dtype=x.dtype)
+        # The mask of a matrix that has a single column for each replica.
+        return _times(x, self.kernels.dropout_dense(every, dropout, self.row_ids), n_replicas)
+
+
+@dataclass(frozen=True)
 class AddBias(Step):
     """x + bias (n_replicas, n_out); the gradient is summed replica by replica, as each would."""
 

@@ -48,7 +48,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         "robust" serves on unknown data, "paper" is the recipe of Kipf and Welling, "auto" tries a
         handful of settings and keeps what does best on held-out labels.
     model : str, optional
-        The network that is trained. One of gcn, appnp.
+        The network that is trained. One of gcn, appnp, grand.
     propagation : str, optional
         Propagation rule of the paper's table 3. One of renormalised, single-parameter, first-order,
         first-order-only, chebyshev, none.
@@ -70,14 +70,23 @@ class GCNClassifier(  # type: ignore[call-arg]
     bias : bool, optional
         Give layers a bias.
     steps : int, optional
-        How often a model that predicts first then propagates, such as appnp.
+        Steps of a model that propagates apart from its layers: appnp, grand.
     restart : float, optional
-        Share of its own prediction that a node keeps at each of these steps.
+        Share of its own prediction that a node keeps at each of these steps, with appnp.
+    row_dropout : float, optional
+        Probability of dropping all features of a node in training, with grand.
     scaling : str, optional
         How features are scaled; 'auto' looks at them. One of auto, row, l2, standard, none.
     dropout : float or sequence of float, optional
         Probability of dropping an input of a layer: one for all layers, or one for each, such as
         0.5,0,0.5.
+    copies : int, optional
+        Passes of a training step, each with dropout of its own, that are made to agree on all
+        nodes, labelled or not. By default 4 with grand, else 1.
+    agreement : float, optional
+        Weight of the copies' disagreement in the loss.
+    sharpening : float, optional
+        Temperature of the mean that copies are to agree with: the lower, the surer it is.
     learning_rate : float, optional
         Step size of Adam.
     weight_decay : float, optional
@@ -188,8 +197,12 @@ class GCNClassifier(  # type: ignore[call-arg]
         bias: bool | None = None,
         steps: int | None = None,
         restart: float | None = None,
+        row_dropout: float | None = None,
         scaling: Scaling | None = None,
         dropout: Any = None,
+        copies: int | None = None,
+        agreement: float | None = None,
+        sharpening: float | None = None,
         learning_rate: float | None = None,
         weight_decay: float | None = None,
         weight_decay_layers: Literal["first", "all"] | None = None,
@@ -221,8 +234,12 @@ class GCNClassifier(  # type: ignore[call-arg]
         self.bias = bias
         self.steps = steps
         self.restart = restart
+        self.row_dropout = row_dropout
         self.scaling = scaling
         self.dropout = dropout
+        self.copies = copies
+        self.agreement = agreement
+        self.sharpening = sharpening
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.weight_decay_layers = weight_decay_layers

@@ -12,13 +12,10 @@ A-hat as well; here only inputs of layers are.
 
 from __future__ import annotations
 
-from graphconv.io.wording import naming
 from graphconv.models.gcn import GCN
 from graphconv.models.operations import Value
-from graphconv.models.propagation import Propagation
+from graphconv.models.propagation import Propagation, require_renormalised
 from graphconv.models.settings import Settings
-
-NO_GRAPH = Propagation("none")
 
 
 class APPNP(GCN):
@@ -27,15 +24,15 @@ class APPNP(GCN):
     def __init__(
         self, n_features: int, n_classes: int, settings: Settings, graph: Propagation
     ) -> None:
-        if graph.rule != "renormalised":
-            raise ValueError(
-                naming("{propagation} must be 'renormalised' with appnp, got {!r}", graph.rule)
-            )
+        require_renormalised(graph, "appnp")
         super().__init__(n_features, n_classes, settings, graph)
+
+    def mixed(self, h: Value, layer: int, graph: Propagation) -> Value:
+        return h
 
     def logits(self, x: Value, graph: Propagation) -> Value:
         alpha = self.settings.restart
-        h = super().logits(x, NO_GRAPH)
+        h = super().logits(x, graph)
         z = h
         for _ in range(self.settings.steps):
             z = (1 - alpha) * graph.propagate(z) + alpha * h

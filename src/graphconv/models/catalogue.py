@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 MODELS = {
     "gcn": "gcn:GCN",
     "appnp": "appnp:APPNP",
+    "grand": "grand:GRAND",
 }
 
 

@@ -36,11 +36,15 @@ class GCN(Model):
         gain, shift = f"layers.{k}.norm.gain", f"layers.{k}.norm.shift"
         return self.vector(gain, width, start=1.0), self.vector(shift, width)
 
+    def mixed(self, h: Value, layer: int, graph: Propagation) -> Value:
+        """What the graph makes of a layer's product: A-hat H W."""
+        return graph.propagate(h)
+
     def logits(self, x: Value, graph: Propagation) -> Value:
         h = x
         for k, (weight, bias, norm) in enumerate(self.layers):
             entered = dropout(h, self.dropout_rate(k))
-            h = graph.propagate(entered @ weight)  # A-hat H W
+            h = self.mixed(entered @ weight, k, graph)
             h = h if bias is None else h + bias
             h = h if norm is None else normalise(h, *norm)
             if k < len(self.layers) - 1:

@@ -21,6 +21,8 @@ class Model(ABC):
         The rule by which rows of neighbouring nodes are mixed.
     """
 
+    usual_copies = 1  # see `n_copies`
+
     def __init__(
         self, n_features: int, n_classes: int, settings: Settings, graph: Propagation
     ) -> None:
@@ -45,6 +47,16 @@ class Model(ABC):
         """The share of a layer's input that training drops out."""
         rates = self.settings.dropout
         return float(rates) if isinstance(rates, int | float) else float(rates[layer])
+
+    @property
+    def n_copies(self) -> int:
+        """Passes of a training step that differ in what they drop out, and are made to agree."""
+        return self.settings.copies or self.usual_copies
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nodes without a label take part in training, by the agreement of copies."""
+        return self.n_copies > 1 and self.settings.agreement > 0
 
     def weight(self, name: str, n_in: int, n_out: int, n_terms: int = 1) -> Parameter:
         return self._declared(Parameter(name, (n_in, n_terms, n_out)))

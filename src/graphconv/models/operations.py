@@ -37,6 +37,7 @@ class Value:
     def __matmul__(self, weight: Parameter) -> Value:
         n_in, n_terms, n_out = weight.shape
         assert (n_in, self.n_terms) == (self.width, 1), f"{weight.name} does not fit its input"
+        assert not isinstance(self, RowsDropped), "dropping rows after the product is the same"
         return Product((self,), n_out, weight, n_terms=n_terms)
 
     def __add__(self, other: Value | Parameter) -> Value:
@@ -67,6 +68,11 @@ class Dropped(Value):
     """The input with elements dropped out in training."""
 
     rate: float
+
+
+@dataclass(frozen=True, eq=False)
+class RowsDropped(Dropped):
+    """The input with all elements of some rows dropped out in training."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +137,10 @@ class Neighbours(Value):
 
 def dropout(x: Value, rate: float) -> Value:
     return Dropped((x,), x.width, rate)
+
+
+def drop_rows(x: Value, rate: float) -> Value:
+    return RowsDropped((x,), x.width, rate)
 
 
 def activate(x: Value, function: str) -> Value:
@@ -240,9 +250,8 @@ class Program:
             (value,) = users[value]
             if isinstance(value, Neighbours):
                 return None if isinstance(value.self_loops, Parameter) else value
-            if not isinstance(value, Dropped) and not (
-                isinstance(value, Product) and value.n_terms == 1
-            ):
+            is_product = isinstance(value, Product) and value.n_terms == 1
+            if isinstance(value, RowsDropped) or not (isinstance(value, Dropped) or is_product):
                 return None
         return None
 

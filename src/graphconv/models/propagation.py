@@ -26,6 +26,7 @@ import scipy.sparse as sp
 
 from graphconv.graph import Graph, symmetrise
 from graphconv.graph.spectral import normalised_laplacian
+from graphconv.io.wording import naming
 from graphconv.models.operations import Neighbours, Parameter, Value
 
 # softplus keeps a learned lambda positive; its inverse at 1 starts it there.
@@ -103,6 +104,14 @@ class Propagation:
         ratio = 2 / self.lambda_max
         product = -ratio * _sum(x)
         return product if ratio == 1 else (ratio - 1) * x + product
+
+
+def require_renormalised(graph: Propagation, model: str) -> None:
+    """Refuse rules of several terms, or whose powers grow, in a model that repeats the rule."""
+    if graph.rule != "renormalised":
+        raise ValueError(
+            naming("{propagation} must be 'renormalised' with {}, got {!r}", model, graph.rule)
+        )
 
 
 def _sum(x: Value, self_loops: float | Parameter = 0.0) -> Value:

@@ -79,13 +79,22 @@ class Settings:
     residual: bool = setting(False, SWITCH, MODEL, "Add a hidden layer's input to its output.")
     bias: bool = setting(True, SWITCH, MODEL, "Give layers a bias.")
     steps: int = setting(
-        10, whole(0), MODEL, "How often a model that predicts first then propagates, such as appnp."
+        10,
+        whole(0),
+        MODEL,
+        "Steps of a model that propagates apart from its layers: appnp, grand.",
     )
     restart: float = setting(
         0.1,
         number(0, 1),
         MODEL,
-        "Share of its own prediction that a node keeps at each of these steps.",
+        "Share of its own prediction that a node keeps at each of these steps, with appnp.",
+    )
+    row_dropout: float = setting(
+        0.5,
+        number(0, 0.99),
+        MODEL,
+        "Probability of dropping all features of a node in training, with grand.",
     )
     scaling: Scaling = setting(
         "auto", one_of(SCALINGS), MODEL, "How features are scaled; 'auto' looks at them."
@@ -96,6 +105,22 @@ class Settings:
         TRAINING,
         "Probability of dropping an input of a layer: one for all layers, or one for each, such "
         "as 0.5,0,0.5.",
+    )
+    copies: int | None = setting(
+        None,
+        optional(whole(1)),
+        TRAINING,
+        "Passes of a training step, each with dropout of its own, that are made to agree on all "
+        "nodes, labelled or not. By default 4 with grand, else 1.",
+    )
+    agreement: float = setting(
+        1.0, number(0), TRAINING, "Weight of the copies' disagreement in the loss."
+    )
+    sharpening: float = setting(
+        0.5,
+        number(0, 1, is_open=True),
+        TRAINING,
+        "Temperature of the mean that copies are to agree with: the lower, the surer it is.",
     )
     learning_rate: float = setting(0.01, number(0, is_open=True), TRAINING, "Step size of Adam.")
     weight_decay: float = setting(

@@ -223,6 +223,7 @@ def _train(
             features=features,
             class_weight=class_weights(graph, settings),
             seed=seeds[0],
+            agrees=network.model.agrees,
         )
         batches = parts.training
         watched = parts.validation if len(graph.validation_index) else None
@@ -281,16 +282,20 @@ def full_batches(
     # Validation weighs classes as training does, or early stopping would undo the weights.
     class_weight = class_weights(graph, settings)
 
-    def labelled(index: IntArray, drops: bool) -> LabelledBatch:
-        batch = make_batch(graph, index, n_hops=network.n_hops, features=features)
+    def labelled(index: IntArray, others: IntArray, drops: bool) -> LabelledBatch:
+        targets = np.concatenate([index, others])
+        batch = make_batch(graph, targets, n_hops=network.n_hops, features=features)
         if not drops:
             batch = sum_beforehand(batch, network)
-        return LabelledBatch.make(batch, graph.labels, class_weight)
+        return LabelledBatch.make(batch, graph.labels, class_weight, len(index))
 
-    training = labelled(graph.train_index, network.program.drops_features)
+    nobody = np.empty(0, dtype=np.int64)
+    everyone = np.arange(graph.n_nodes) if network.model.agrees else nobody
+    others = np.setdiff1d(everyone, graph.train_index)
+    training = labelled(graph.train_index, others, network.program.drops_features)
     if not len(graph.validation_index):
         return training, None
-    return training, labelled(graph.validation_index, drops=False)
+    return training, labelled(graph.validation_index, nobody, drops=False)
 
 
 def calibrated(fitted: FittedGCN, each: FloatMatrix | None = None) -> FittedGCN:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 
+from graphconv.engine.agreement import drawn_nodes
 from graphconv.engine.batches import (
     Array,
     Batch,
@@ -276,6 +277,8 @@ class PartBatches:
         "train" and "validation".
     class_weight : array of shape (n_classes,), optional
     seed : int
+    agrees : bool
+        As for `MiniBatches`.
     """
 
     def __init__(
@@ -289,6 +292,7 @@ class PartBatches:
         members: dict[str, Members],
         class_weight: FloatArray | None = None,
         seed: int = 0,
+        agrees: bool = False,
     ) -> None:
         self.part = part
         self.settings = settings
@@ -302,6 +306,10 @@ class PartBatches:
         # The next batch is made in a thread while one is trained on.
         self._beside = processes.beside()
         self._numbering = Numbering(part.graph.n_nodes)
+        # The part's nodes that do not train by a label, and their places in the whole graph.
+        own = np.arange(part.n_own if agrees else 0)
+        self._others = np.setdiff1d(own, members["train"].nodes)
+        self._other_places = part.nodes[self._others]
 
     @property
     def sent_making(self) -> int:
@@ -314,7 +322,8 @@ class PartBatches:
 
     def whole(self, split: str) -> LabelledBatch:
         """All nodes of a split at once."""
-        return self._make(split, self.members[split].nodes, VALIDATION)
+        others = self._others if split == "train" else NO_NODES
+        return self._make(split, self.members[split].nodes, others, VALIDATION)
 
     def training(self, epoch: int) -> Iterator[LabelledBatch]:
         """The batches of an epoch, which together hold every training node once."""
@@ -328,12 +337,27 @@ class PartBatches:
     def _batches(self, split: str, order: IntArray, epoch: int) -> Iterator[LabelledBatch]:
         members = self.members[split]
         size = self.settings.batch_size or max(1, members.n_all)
-        pieces = (
-            members.chosen(order[first : first + size]) for first in range(0, len(order), size)
+        pieces = [order[first : first + size] for first in range(0, len(order), size)]
+        return one_ahead(
+            partial(
+                self._make,
+                split,
+                members.chosen(piece),
+                self._drawn(len(piece), epoch, number),
+                epoch,
+            )
+            for number, piece in enumerate(pieces)
         )
-        return one_ahead(partial(self._make, split, nodes, epoch) for nodes in pieces)
 
-    def _make(self, split: str, targets: IntArray, epoch: int) -> LabelledBatch:
+    def _drawn(self, n_drawn: int, epoch: int, number: int) -> IntArray:
+        """Own nodes among the others that one process would draw for a batch."""
+        if epoch == VALIDATION or not len(self._others):
+            return NO_NODES
+        drawn = drawn_nodes(self.part.n_nodes, n_drawn, self.seed, epoch, number)
+        return self._others[np.isin(self._other_places, drawn, assume_unique=True)]
+
+    def _make(self, split: str, labelled: IntArray, others: IntArray, epoch: int) -> LabelledBatch:
+        targets = np.concatenate([labelled, others])
         batch = make_part_batch(
             self.part,
             self._beside,
@@ -347,5 +371,5 @@ class PartBatches:
         )
         # It was made beside the training; its rows travel with the training.
         object.__setattr__(batch, "processes", self.processes)
-        labels = self.part.graph.labels[targets]
+        labels = self.part.graph.labels[labelled]
         return LabelledBatch.of_targets(batch, labels, self.class_weight)

@@ -35,12 +35,13 @@ def process_costs(
     sums = [v.width for v in network.program.values if isinstance(v, Neighbours)]
     # Forward the rows that others need, backward the gradients of the rows that it needed.
     n_rows = len(part.lent) + part.summary.n_halo
+    n_passes = len(network.seeds) * network.model.n_copies
     costs = {
         "peak_memory": peak_memory(),
         "n_nodes": part.n_own,
         "n_halo": part.summary.n_halo,
         "n_entries": part.summary.n_entries,
-        "cut_demands": 4 * n_rows * sum(sums) * len(network.seeds),
+        "cut_demands": 4 * n_rows * sum(sums) * n_passes,
         "sent_training": sent["train"] // n_epochs,
         "sent_validation": sent["validation"] // n_epochs,
         "sent_gradients": sent["gradients"] // n_epochs,

@@ -1,0 +1,167 @@
+"""Tests of graphconv.models.grand and of the agreement of copies: by hand, and on data."""
+
+import numpy as np
+import pytest
+import torch
+
+from graphconv import GCNClassifier, Graph, Settings, load_dataset
+from graphconv.engine.agreement import agreement_slopes, drawn_nodes
+from graphconv.engine.batches import make_batch
+from graphconv.engine.network import Network
+from graphconv.engine.objective import LabelledBatch, Objective
+from graphconv.training.fit import build_model, fit_gcn, full_batches
+
+PATH = Graph(
+    [[0, 1, 0], [1, 0, 1], [0, 1, 0]],
+    np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 1.0]], dtype=np.float32),
+    labels=[0, 1, 0],
+    train_index=[0, 1],
+)
+
+
+def a_hat():
+    looped = PATH.adjacency.toarray() + np.eye(3)
+    root = looped.sum(axis=1) ** -0.5
+    return root[:, None] * looped * root
+
+
+def dense_logits(network: Network, steps: int, mask: np.ndarray) -> np.ndarray:
+    """The equation with matrices of numpy, replica 0."""
+    first, second = (network.parameters[f"layers.{k}.weight"].detach()[:, 0, 0] for k in (0, 1))
+    powers = [np.linalg.matrix_power(a_hat(), k) for k in range(steps + 1)]
+    mixed = np.mean(powers, axis=0) @ (mask[:, None] * PATH.features)
+    return np.maximum(mixed @ first.numpy(), 0) @ second.numpy()
+
+
+@pytest.mark.parametrize("steps", [0, 1, 4])
+def test_equals_its_equation(steps):
+    settings = Settings(model="grand", hidden=(5,), bias=False, steps=steps)
+    network = build_model(PATH, settings, [3])
+    with torch.no_grad():
+        logits = network(make_batch(PATH, n_hops=network.n_hops))[:, 0].numpy()
+    assert network.n_hops == steps
+    np.testing.assert_allclose(logits, dense_logits(network, steps, np.ones(3)), rtol=1e-5)
+
+
+def test_training_leaves_out_whole_nodes():
+    settings = Settings(model="grand", hidden=(5,), bias=False, steps=2, dropout=0)
+    network = build_model(PATH, settings, [3, 4])
+    batch = make_batch(PATH, n_hops=2)
+    masks = [np.array(bits) for bits in np.ndindex(2, 2, 2)]
+    expected = [dense_logits(network, 2, 2.0 * mask) for mask in masks]
+    seen = set()
+    with torch.no_grad():
+        for epoch in range(40):
+            found = network(batch, epoch)[:, 0].numpy()
+            fits = [k for k, own in enumerate(expected) if np.allclose(found, own, atol=1e-5)]
+            assert fits, "each node counts twice or not at all"
+            seen.update(fits)
+    assert len(seen) > 4
+
+
+def test_agreement_is_the_slope_of_its_loss():
+    generator = torch.Generator().manual_seed(0)
+    logits = [
+        torch.randn(3, 2, 4, generator=generator, dtype=torch.float64, requires_grad=True)
+        for _ in range(3)
+    ]
+    shares = [own.softmax(dim=2) for own in logits]
+    sharp = torch.stack(shares).mean(dim=0).detach() ** 2
+    wanted = sharp / sharp.sum(dim=2, keepdim=True)
+    loss = sum(((own - wanted) ** 2).sum() for own in shares) / 3
+    by_torch = torch.autograd.grad(loss, logits)
+    ours = agreement_slopes([own.detach() for own in logits], temperature=0.5)
+    torch.testing.assert_close(list(by_torch), ours)
+
+
+def test_agreement_of_several_labels_is_the_slope_of_its_loss():
+    generator = torch.Generator().manual_seed(0)
+    logits = [
+        torch.randn(3, 1, 4, generator=generator, dtype=torch.float64, requires_grad=True)
+        for _ in range(2)
+    ]
+    shares = [own.sigmoid() for own in logits]
+    mean = torch.stack(shares).mean(dim=0).detach()
+    wanted = mean**4 / (mean**4 + (1 - mean) ** 4)
+    loss = sum((2 * (own - wanted) ** 2).sum() for own in shares) / 2 / 4
+    by_torch = torch.autograd.grad(loss, logits)
+    ours = agreement_slopes([own.detach() for own in logits], 0.25, is_multilabel=True)
+    torch.testing.assert_close(list(by_torch), ours)
+
+
+def test_gradient_of_labels_and_agreement_together():
+    settings = Settings(
+        model="grand", hidden=(4,), steps=2, copies=2, agreement=0.7, sharpening=0.5
+    )
+    network = build_model(PATH, settings, [3])
+    training, _ = full_batches(PATH, settings, network)
+    assert training.batch.n_within[0] == 3, "the node without a label takes part"
+    assert len(training.labels) == 2
+    slopes, _, _ = Objective(network, settings).gradients(training, epoch=1)
+
+    shares, loss = [], torch.zeros(())
+    labels = torch.tensor([0, 1])
+    for copy in range(2):
+        plan = network.plan(training.batch, drops=True)
+        logits = _as_torch(network, plan, network.dropouts(1, copy))
+        loss = loss + torch.nn.functional.cross_entropy(logits[:2], labels) / 2
+        shares.append(logits.softmax(dim=1))
+    sharp = torch.stack(shares).mean(dim=0).detach() ** 2
+    wanted = sharp / sharp.sum(dim=1, keepdim=True)
+    loss = loss + 0.7 * sum(((own - wanted) ** 2).sum(dim=1).mean() for own in shares) / 2
+    expected = torch.autograd.grad(loss, list(network.parameters.values()))
+    for own, other in zip(slopes, expected, strict=True):
+        np.testing.assert_allclose(own, other.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def _as_torch(network, plan, dropouts):
+    from graphconv.engine.network import _RunPlan
+
+    return _RunPlan.apply(plan, dropouts, *network.parameters.values())
+
+
+def test_copies_agree_with_any_model():
+    graph = load_dataset("karate")
+    plain = Settings(copies=2, agreement=0.0)
+    agreeing = Settings(copies=2, agreement=1.0)
+    reached = []
+    for settings in (plain, agreeing):
+        network = build_model(graph, settings, [0])
+        training, _ = full_batches(graph, settings, network)
+        reached.append(training.batch.n_within[0])
+        Objective(network, settings).gradients(training, 0)
+    assert reached == [4, 34]
+
+
+def test_a_single_copy_is_what_training_was():
+    graph = load_dataset("karate")
+    network = build_model(graph, Settings(), [0])
+    batch = make_batch(graph, graph.train_index, n_hops=2)
+    labelled = LabelledBatch.make(batch, graph.labels)
+    once = Objective(network, Settings()).gradients(labelled, 3)
+    again = Objective(network, Settings(copies=1)).gradients(labelled, 3)
+    for own, other in zip(once[0], again[0], strict=True):
+        np.testing.assert_array_equal(own, other)
+
+
+def test_drawn_nodes_are_the_same_for_the_same_seed():
+    drawn = drawn_nodes(100, 20, 3, 5, 0)
+    assert (np.diff(drawn) > 0).all()
+    assert drawn.min() >= 0
+    assert drawn.max() < 100
+    np.testing.assert_array_equal(drawn, drawn_nodes(100, 20, 3, 5, 0))
+    assert drawn.tolist() != drawn_nodes(100, 20, 3, 5, 1).tolist()
+
+
+def test_other_rules_are_refused():
+    with pytest.raises(ValueError, match="propagation must be 'renormalised' with grand"):
+        fit_gcn(PATH, overrides={"model": "grand", "propagation": "chebyshev"})
+
+
+def test_labels_cora_better_than_a_graph_convolution():
+    cora = load_dataset("cora")
+    shared = {"random_state": 0, "max_epochs": 150, "scaling": "row"}
+    grand = GCNClassifier(model="grand", steps=8, hidden=32, **shared).fit(cora)
+    wanted = np.array(cora.class_names)[cora.labels[cora.test_index]]
+    right = grand.transduction_[cora.test_index] == wanted
+    assert right.mean() > 0.83
