@@ -42,6 +42,7 @@ struct Propagate {
     T self_weight;
     const T* entry_scale;     // (n_entries,) column_scale of each entry's column, or null
     std::int64_t out_stride;  // from a row of out to the next
+    const T* bias = nullptr;  // (width,) or null
 };
 
 template <class T, class I>
@@ -97,6 +98,8 @@ struct HiddenProduct {
     T* weight_gradient;  // like weight, backward
     std::int64_t n_rows, n_in, n_terms, n_replicas, n_out;
     bool relu;
+    bool is_shared;  // dense is (n_rows, n_in), the same for all replicas; wide products only
+    const T* bias;   // (n_terms, n_replicas, n_out) or null; wide products only
 };
 
 template <class T, class I>
@@ -156,6 +159,8 @@ struct Kernels {
     void (*dropout_dense)(const DropoutDense<T>&);
     void (*hidden_product)(const HiddenProduct<T>&);
     void (*hidden_product_backward)(const HiddenProduct<T>&);
+    void (*wide_product)(const HiddenProduct<T>&);
+    void (*wide_product_backward)(const HiddenProduct<T>&);
     void (*walks)(const Walks<T, I>&);
     void (*loss)(const Loss<T>&);
     void (*adam)(const Adam<T>&);

@@ -28,8 +28,9 @@ int available(const Variant* (&found)[3]) {
     int n = 0;
 #if defined(GRAPHCONV_HAS_AVX2) || defined(GRAPHCONV_HAS_AVX512)
     __builtin_cpu_init();
-    const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-                          __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+    const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                          __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+                          __builtin_cpu_supports("popcnt");
 #endif
 #if defined(GRAPHCONV_HAS_AVX512)
     if (has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&

@@ -12,12 +12,13 @@ namespace graphconv {
 namespace {
 
 nb::object propagate(nb::handle rows, nb::handle dense, nb::handle row_scale,
-                     nb::handle column_scale, nb::handle self_weight, nb::handle entry_scale) {
+                     nb::handle column_scale, nb::handle self_weight, nb::handle entry_scale,
+                     nb::handle bias) {
     const double self = number(self_weight, "self_weight");
     const CsrArrays csr(rows);
     const Array from(dense, "dense");
     const Array left(row_scale, "row_scale", true), right(column_scale, "column_scale", true);
-    const Array each(entry_scale, "entry_scale", true);
+    const Array each(entry_scale, "entry_scale", true), added(bias, "bias", true);
     require_float_matrix(from);
     csr.require_values(from.kind(), " like dense");
     left.require_kind(from.kind(), " like dense");
@@ -26,6 +27,8 @@ nb::object propagate(nb::handle rows, nb::handle dense, nb::handle row_scale,
     right.require_vector(from.size(0), ", one for each row of dense");
     each.require_kind(from.kind(), " like dense");
     each.require_vector(csr.n_entries(), ", one for each entry");
+    added.require_kind(from.kind(), " like dense");
+    added.require_elements(from.size(1), ", one for each column");
     if (right.none() && !each.none()) fail("entry_scale must be that of a column_scale");
     nb::object result = new_matrix(csr.n_rows(), from.size(1), from.kind());
     const Array out(result, "out");
@@ -35,7 +38,8 @@ nb::object propagate(nb::handle rows, nb::handle dense, nb::handle row_scale,
         kernels<T, I>().propagate(
             {csr.rows<T, I>(), from.data<const T>(), left.none() ? nullptr : left.data<const T>(),
              right.none() ? nullptr : right.data<const T>(), out.data<T>(), from.size(0),
-             from.size(1), T(self), each.none() ? nullptr : each.data<const T>(), from.size(1)});
+             from.size(1), T(self), each.none() ? nullptr : each.data<const T>(), from.size(1),
+             added.none() ? nullptr : added.data<const T>()});
     });
     return result;
 }
@@ -193,18 +197,22 @@ nb::object dropout_dense(nb::handle gradient, nb::handle dense, nb::handle dropo
 // dense, weight and, backward, gradient of a hidden product.
 class HiddenArrays {
 public:
+    // With `may_share`, dense may have the columns of a single replica, which all of them share.
     HiddenArrays(nb::handle dense, nb::handle weight, nb::handle gradient, nb::handle dropout,
-                 nb::handle row_ids, nb::handle relu)
+                 nb::handle row_ids, nb::handle relu, bool may_share = false)
         : dense_(dense, "dense"),
           weight_(weight, "weight"),
           gradient_(gradient, "gradient", true),
-          keys_(dropout, row_ids, (require_float_matrix(dense_), dense_.size(0)), dense_.size(1)),
+          is_shared_(may_share && dense_.n_dimensions() == 2 && weight_.n_dimensions() == 4 &&
+                     weight_.size(2) > 1 && dense_.size(1) == weight_.size(0)),
+          keys_(dropout, row_ids, (require_float_matrix(dense_), dense_.size(0)),
+                dense_.size(1) * (is_shared_ ? weight_.size(2) : 1)),
           relu_(PyObject_IsTrue(relu.ptr()) == 1) {
         weight_.require_dimensions(4);
         weight_.require_kind(dense_.kind(), " like dense");
         gradient_.require_kind(dense_.kind(), " like dense");
         gradient_.require_elements(n_rows() * out_width(), ", one for each of the product");
-        if (dense_.size(1) != weight_.size(0) * weight_.size(2)) {
+        if (!is_shared_ && dense_.size(1) != weight_.size(0) * weight_.size(2)) {
             fail("dense must have a column for each replica and input of the weight, got " +
                  std::to_string(dense_.size(1)) + " for " + std::to_string(weight_.size(2)) +
                  " times " + std::to_string(weight_.size(0)));
@@ -234,11 +242,13 @@ public:
         a.n_replicas = weight_.size(2);
         a.n_out = weight_.size(3);
         a.relu = relu_;
+        a.is_shared = is_shared_;
         return a;
     }
 
 private:
     Array dense_, weight_, gradient_;
+    bool is_shared_;
     DropoutKeys keys_;
     bool relu_;
 };
@@ -273,12 +283,49 @@ nb::object hidden_product_backward(nb::handle gradient, nb::handle dense, nb::ha
     return nb::make_tuple(dense_gradient, weight_gradient);
 }
 
+nb::object wide_product(nb::handle dense, nb::handle weight, nb::handle dropout, nb::handle row_ids,
+                        nb::handle relu, nb::handle bias) {
+    const HiddenArrays given(dense, weight, nb::none(), dropout, row_ids, relu, true);
+    const Array added(bias, "bias", true);
+    added.require_kind(given.dense().kind(), " like dense");
+    added.require_elements(given.out_width(), ", one for each column of the product");
+    nb::object result = new_matrix(given.n_rows(), given.out_width(), given.dense().kind());
+    const Array out(result, "out");
+    with_types(given.dense().kind(), false, [&](auto t, auto i) {
+        using T = decltype(t);
+        HiddenProduct<T> a = given.arguments<T>();
+        a.out = out.data<T>();
+        a.bias = added.none() ? nullptr : added.data<const T>();
+        kernels<T, decltype(i)>().wide_product(a);
+    });
+    return result;
+}
+
+// The gradient of dense, or None if it is not wanted, and that of the weight.
+nb::object wide_product_backward(nb::handle gradient, nb::handle dense, nb::handle weight,
+                                 nb::handle dropout, nb::handle row_ids, nb::handle relu,
+                                 nb::handle for_dense) {
+    const bool wants_dense = PyObject_IsTrue(for_dense.ptr()) == 1;
+    const HiddenArrays given(dense, weight, gradient, dropout, row_ids, relu, !wants_dense);
+    nb::object dense_gradient = wants_dense ? new_like(given.dense()) : nb::none();
+    nb::object weight_gradient = new_like(given.weight());
+    const Array to_dense(dense_gradient, "dense", true), to_weight(weight_gradient, "weight");
+    with_types(given.dense().kind(), false, [&](auto t, auto i) {
+        using T = decltype(t);
+        HiddenProduct<T> a = given.arguments<T>();
+        a.dense_gradient = wants_dense ? to_dense.data<T>() : nullptr;
+        a.weight_gradient = to_weight.data<T>();
+        kernels<T, decltype(i)>().wide_product_backward(a);
+    });
+    return nb::make_tuple(dense_gradient, weight_gradient);
+}
+
 }  // namespace
 
 void bind_products(nb::module_& m) {
     const auto any = [](const char* name) { return nb::arg(name).none(); };
     m.def("propagate", propagate, any("rows"), any("dense"), any("row_scale"), any("column_scale"),
-          any("self_weight"), any("entry_scale"));
+          any("self_weight"), any("entry_scale"), any("bias"));
     m.def("propagate_sparse", propagate_sparse, any("rows"), any("features"), any("n_columns"),
           any("row_scale"), any("column_scale"), any("self_weight"), any("indptr"), any("columns"),
           any("entries"));
@@ -295,6 +342,10 @@ void bind_products(nb::module_& m) {
           any("row_ids"), any("relu"));
     m.def("hidden_product_backward", hidden_product_backward, any("gradient"), any("dense"),
           any("weight"), any("dropout"), any("row_ids"), any("relu"));
+    m.def("wide_product", wide_product, any("dense"), any("weight"), any("dropout"), any("row_ids"),
+          any("relu"), any("bias"));
+    m.def("wide_product_backward", wide_product_backward, any("gradient"), any("dense"),
+          any("weight"), any("dropout"), any("row_ids"), any("relu"), any("for_dense"));
 }
 
 }  // namespace graphconv

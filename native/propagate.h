@@ -30,7 +30,7 @@ GRAPHCONV_INLINE void prefetch(const T* from) {
 }
 
 // out[i] = row_scale[i] * (sum_e values[e] * column_scale[j_e] * dense[j_e]
-//                          + self_weight * column_scale[i] * dense[i])
+//                          + self_weight * column_scale[i] * dense[i]) + bias
 //
 // rows         n_rows rows of a sparse matrix with columns j_e in 0 .. n_columns
 // dense        (n_columns, width)
@@ -38,6 +38,7 @@ GRAPHCONV_INLINE void prefetch(const T* from) {
 // column_scale (n_columns,) or null
 // entry_scale  (n_entries,) or null: column_scale[j_e], looked up beforehand. Past the caches every
 //              entry waits for two far places, a row and its scale; so for one only.
+// bias         (width,) or null
 // out          (n_rows, width), every element written
 //
 // Cost: entries * width multiply-adds. Moves entries * (index + value + width elements) if dense
@@ -111,6 +112,11 @@ struct PropagateRows {
                     row);
             }
             if (a.row_scale != nullptr) sum.scale(a.row_scale[i]);
+            if (a.bias != nullptr) {
+                Tile added;
+                added.load(a.bias + column, last);
+                sum.add(added);
+            }
             T* out = a.out + i * a.out_stride + column;
             Far&& streams ? sum.stream(out) : sum.store(out, last);
         };

@@ -11,6 +11,7 @@
 #include "propagate.h"
 #include "propagate_sparse.h"
 #include "walks.h"
+#include "wide_product.h"
 
 #define GRAPHCONV_QUOTE(name) #name
 #define GRAPHCONV_NAME(name) GRAPHCONV_QUOTE(name)
@@ -29,6 +30,8 @@ constexpr Kernels<T, I> kernels() {
             dropout_dense<T>,
             hidden_product<T>,
             hidden_product_backward<T>,
+            wide_product<T>,
+            wide_product_backward<T>,
             walks<T, I>,
             loss<T>,
             adam<T>};

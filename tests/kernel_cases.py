@@ -94,6 +94,7 @@ def big_results(native: ModuleType) -> dict[str, Array]:
             upstream, hidden, weight, dropout, None, True
         )
         results[f"{which} for hidden"], results[f"{which} for weight"] = for_hidden, for_weight / 99
+    results.update(_wide_results(native, one, many))
     logits = rng.standard_normal((3000, 5, 7)).astype(np.float32)
     results["loss gradient"], results["loss"] = native.loss(
         logits, np.arange(3000) % 7, np.full(3000, 1 / 3000), True
@@ -105,6 +106,34 @@ def big_results(native: ModuleType) -> dict[str, Array]:
     parameter, gradient, mean, square = rng.random((4, 200000)).astype(np.float32)
     native.adam(parameter, gradient, mean, square, 3, 0.01, 0.1)
     results["adam"] = np.stack([parameter, mean, square])
+    return results
+
+
+def _wide_results(native: ModuleType, one: Dropout, many: Dropout) -> dict[str, Array]:
+    rng = np.random.default_rng(4)
+    results = {}
+    # Columns of more than one block, of more than one panel, and of parts of registers.
+    for n_replicas, n_in, width, dropout in (
+        (1, 600, 70, one),
+        (1, 40, 530, None),
+        (5, 24, 33, many),
+    ):
+        hidden = rng.standard_normal((3000, n_in * n_replicas)).astype(np.float32)
+        weight = rng.standard_normal((n_in, 2, n_replicas, width)).astype(np.float32)
+        upstream = rng.standard_normal((3000, weight[0].size)).astype(np.float32)
+        which = f"wide {n_replicas} {width}"
+        results[which] = native.wide_product(hidden, weight, dropout, None, True, weight[0])
+        for_hidden, for_weight = native.wide_product_backward(
+            upstream, hidden, weight, dropout, None, True
+        )
+        results[f"{which} for hidden"] = for_hidden / 99
+        results[f"{which} for weight"] = for_weight / 99
+        shared = np.ascontiguousarray(hidden[:, :n_in])
+        results[f"{which} shared"] = native.wide_product(shared, weight, dropout)
+        _, for_weight = native.wide_product_backward(
+            upstream, shared, weight, dropout, for_dense=False
+        )
+        results[f"{which} shared for weight"] = for_weight / 99
     return results
 
 

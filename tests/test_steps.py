@@ -113,6 +113,9 @@ def test_neighbour_sum_gradient(graph, kernel, transposes):
     for scales in (Scales(rows, columns), Scales(rows), Scales()):
         step = NeighbourSum(module, batch, (n_out, n_in), scales, 0.7)
         assert torch.autograd.gradcheck(lambda x, step=step: run_step(step, (x,)), x)
+    bias = numbers((1, 3), seed=4)
+    assert torch.autograd.gradcheck(lambda x, b: run_step(step, (x,), (b,)), (x, bias))
+    torch.testing.assert_close(run_step(step, (x,), (bias,)), run_step(step, (x,)) + bias)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -155,31 +158,14 @@ def test_wide_product_gradient(kernel, relu, n_keys, n_terms):
     assert torch.autograd.gradcheck(
         lambda v, w: run_step(step, (v,), (w,), dropout), (value, weight)
     )
+    bias = numbers((n_replicas, 3 * n_terms), seed=2)
+    assert torch.autograd.gradcheck(
+        lambda v, w, b: run_step(step, (v,), (w, b), dropout), (value, weight, bias)
+    )
     narrow = HiddenProduct(module, IDS, relu)
     torch.testing.assert_close(
         run_step(step, (value,), (weight,), dropout), run_step(narrow, (value,), (weight,), dropout)
     )
-
-
-def test_wide_products_are_the_same_for_any_number_of_threads(monkeypatch):
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((3000, 70)).astype(np.float32)
-    weight = rng.standard_normal((70, 1, 1, 90)).astype(np.float32)
-    gradient = rng.standard_normal((3000, 90)).astype(np.float32)
-    results = []
-    for n_threads in (1, 2, 5):
-        module = kernels.select()
-        monkeypatch.setattr(module, "get_threads", lambda n=n_threads: n)
-        given = Given((x,), (weight,), keys(1))
-        wide = WideProduct(module, np.arange(3000), relu=True)
-        features = DenseFeatureProduct(module, x, np.arange(3000))
-        results += [
-            (step.forward(given), *step.backward(gradient, given)[1]) for step in (wide, features)
-        ]
-    for first, *others in (results[0::2], results[1::2]):
-        for other in others:
-            for one, same in zip(first, other, strict=True):
-                np.testing.assert_array_equal(one, same)
 
 
 @pytest.mark.parametrize("function", ["relu", "tanh", "elu"])

@@ -28,9 +28,12 @@ def test_hidden_product_by_hand(kernel: ModuleType) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("width", [1, 3, 4, 7, 8, 16, 33, 70])
 @pytest.mark.parametrize(("n_replicas", "n_terms", "n_in"), [(1, 1, 16), (3, 2, 5), (2, 4, 1)])
+@pytest.mark.parametrize("kind", ["hidden", "wide"])
 def test_hidden_product_is_dropout_then_product(
-    kernel: ModuleType, n_replicas: int, n_terms: int, n_in: int, width: int, dtype: Any
+    kernel: ModuleType, kind: str, n_replicas: int, n_terms: int, n_in: int, width: int, dtype: Any
 ) -> None:
+    product = getattr(kernel, f"{kind}_product")
+    product_backward = getattr(kernel, f"{kind}_product_backward")
     rng = np.random.default_rng(width)
     dense = rng.standard_normal((77, n_replicas * n_in)).astype(dtype)
     weight = rng.standard_normal((n_in, n_terms, n_replicas, width)).astype(dtype)
@@ -40,10 +43,8 @@ def test_hidden_product_is_dropout_then_product(
     tolerance = {"rtol": 1e-4, "atol": 1e-4} if dtype == np.float32 else {"rtol": 1e-10}
     for drop in (None, dropout):
         hidden = kernel.dropout_dense(dense, drop, ids, True)
-        out = kernel.hidden_product(dense, weight, drop, ids, True)
-        for_dense, for_weight = kernel.hidden_product_backward(
-            gradient, dense, weight, drop, ids, True
-        )
+        out = product(dense, weight, drop, ids, True)
+        for_dense, for_weight = product_backward(gradient, dense, weight, drop, ids, True)
         raw = np.zeros_like(dense)
         for replica in range(n_replicas):
             own = slice(replica * n_in, (replica + 1) * n_in)
@@ -59,10 +60,43 @@ def test_hidden_product_is_dropout_then_product(
         assert (for_dense == 0).sum() == (want == 0).sum()
 
 
+def test_wide_product_adds_a_bias_and_shares_features(kernel: ModuleType) -> None:
+    dense = np.array([[1.0, -2.0], [3.0, 4.0]])
+    weight = np.array([[[[1.0], [10.0]]], [[[2.0], [20.0]]]])  # two replicas, an output each
+    bias = np.array([[0.5], [7.0]])
+    assert kernel.wide_product(dense, weight, bias=bias).tolist() == [[-2.5, -23], [11.5, 117]]
+    gradient = np.array([[1.0, 0.0], [0.0, 1.0]])
+    nothing, for_weight = kernel.wide_product_backward(gradient, dense, weight, for_dense=False)
+    assert nothing is None
+    assert for_weight[:, 0, :, 0].tolist() == [[1, 3], [-2, 4]]
+    # A gradient of zeros, kept by dropout, is one; what is zero before it has one, too.
+    zeros = np.zeros((50, 4))
+    ones = np.ones((50, 3))
+    slope, _ = kernel.wide_product_backward(
+        ones, zeros, np.ones((4, 1, 1, 3)), Dropout((1,), HALF), None, False
+    )
+    assert set(np.unique(slope)) == {0.0, 6.0}
+
+
+def test_wide_product_of_nothing(kernel: ModuleType) -> None:
+    weight = np.ones((3, 1, 1, 40), np.float32)
+    none = np.empty((0, 3), np.float32)
+    assert kernel.wide_product(none, weight).shape == (0, 40)
+    for_dense, for_weight = kernel.wide_product_backward(
+        kernel.wide_product(none, weight), none, weight
+    )
+    assert for_dense.shape == (0, 3)
+    assert not for_weight.any()
+    assert not kernel.wide_product(np.empty((2, 0), np.float32), weight[:0]).any()
+
+
 @needs_native
 @pytest.mark.parametrize("n_rows", [50, 20000])  # one part of the rows, and several
-def test_a_replica_gives_the_bits_of_its_single_run(n_rows: int) -> None:
+@pytest.mark.parametrize("kind", ["hidden", "wide"])
+def test_a_replica_gives_the_bits_of_its_single_run(n_rows: int, kind: str) -> None:
     native = kernels.select("native")
+    product = getattr(native, f"{kind}_product")
+    product_backward = getattr(native, f"{kind}_product_backward")
     rng = np.random.default_rng(0)
     dense = rng.standard_normal((n_rows, 3 * 16)).astype(np.float32)
     weight = rng.standard_normal((16, 2, 3, 7)).astype(np.float32)
@@ -70,18 +104,18 @@ def test_a_replica_gives_the_bits_of_its_single_run(n_rows: int) -> None:
     logits = rng.standard_normal((n_rows, 3, 7)).astype(np.float32)
     labels, shares = rng.integers(7, size=n_rows), np.full(n_rows, 1 / n_rows)
     keys = (3, 5, 7)
-    together = native.hidden_product(dense, weight, Dropout(keys, HALF), None, True)
-    backward = native.hidden_product_backward(
+    together = product(dense, weight, Dropout(keys, HALF), None, True)
+    backward = product_backward(
         gradient.reshape(n_rows, -1), dense, weight, Dropout(keys, HALF), None, True
     )
     losses = native.loss(logits, labels, shares, True)
     for r in range(3):
         own_dense = dense[:, 16 * r : 16 * r + 16].copy()
         own_weight, own_keys = weight[:, :, r : r + 1].copy(), Dropout(keys[r : r + 1], HALF)
-        alone = native.hidden_product(own_dense, own_weight, own_keys, None, True)
+        alone = product(own_dense, own_weight, own_keys, None, True)
         assert (together.reshape(n_rows, 2, 3, 7)[:, :, r] == alone.reshape(n_rows, 2, 7)).all()
         own_gradient = gradient[:, :, r].reshape(n_rows, -1)
-        for_dense, for_weight = native.hidden_product_backward(
+        for_dense, for_weight = product_backward(
             own_gradient, own_dense, own_weight, own_keys, None, True
         )
         assert (backward[0][:, 16 * r : 16 * r + 16] == for_dense).all()

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from graphconv.engine.batches import Batch, Scales
+from graphconv.engine.product_order import ProductAndSum, sum_comes_first
 from graphconv.engine.steps import (
     Activate,
     AddBias,
@@ -57,8 +58,8 @@ from graphconv.models.operations import (
     Value,
 )
 
-# Up to this width of a layer's output, ReLU, dropout and product are one kernel, up to three times
-# as fast as one after the other; at 64 torch's product, which alone may fuse additions, catches up.
+# Up to this width of a layer's output, products never fuse a multiplication with an addition: so
+# they give the same bits on every processor. Wider ones would take twice as long.
 WIDEST_FUSED = 32
 # From this width of all replicas' outputs on, products take features some columns at a time; narrow
 # ones wait less for their additions with two rows at a time.
@@ -263,7 +264,7 @@ def make_plan(
     target = program.output if target is None else target
     for value in program.needed_for(target):
         # Others are made when these ask for them, perhaps as part of a fused kernel.
-        if isinstance(value, Product | Neighbours | Sum) and value not in builder.postponed:
+        if isinstance(value, Product | Neighbours | Sum | Bias) and not builder.is_part(value):
             builder.value_of(value)
     builder.value_of(target)
     return Plan(builder.calls, builder.shapes, len(parameters))
@@ -273,7 +274,7 @@ def row_step(value: Value, kernels: ModuleType) -> tuple[Step, list[Parameter]]:
     """The step of an operation that needs of its inputs the same row alone, and its parameters."""
     match value:
         case Product():
-            return WideProduct(kernels, np.empty(0, np.int64)), [value.weight]
+            return WideProduct(kernels, None), [value.weight]
         case Bias():
             return AddBias(), [value.bias]
         case Normalised():
@@ -334,6 +335,10 @@ class _Builder:
             return self._product(value)
         if isinstance(value, Neighbours):
             return self._neighbours(value)
+        if isinstance(value, Bias) and self._adds_bias(value.inputs[0]):
+            (summed,) = value.inputs
+            assert isinstance(summed, Neighbours)
+            return self._neighbours(summed, value.bias)
         if isinstance(value, Features):
             raise ValueError("features must meet a weight before anything else")
         given = tuple(self._rows_of(own, self.n_rows(value)) for own in value.inputs)
@@ -435,19 +440,32 @@ class _Builder:
             step = FeatureProduct(self.kernels, rows, batch.rows[:n_rows], packed)
         return self._call(step, [value.weight], dropout=dropout, n_rows=n_rows)
 
-    def _neighbours(self, value: Neighbours) -> Part:
+    def is_part(self, value: Value) -> bool:
+        """Whether a value is made with the next one, by one step."""
+        return value in self.postponed or self._adds_bias(value)
+
+    def _adds_bias(self, value: Value) -> bool:
+        """Whether this is a sum over neighbours that adds the bias after it by itself."""
+        return (
+            isinstance(value, Neighbours)
+            and not isinstance(value.self_loops, Parameter)
+            and not (self.batch.is_summed and value is self.program.summed_features)
+            and len(users := self.program.users[value]) == 1
+            and isinstance(users[0], Bias)
+        )
+
+    def _neighbours(self, value: Neighbours, *bias: Parameter) -> Part:
         batch, hop = self.batch, self.program.hops[value]
         if batch.is_summed and value is self.program.summed_features:
             return self._rows_of(value.inputs[0], self.n_rows(value))
         (summed,) = value.inputs
         if summed in self.postponed:
-            return self._product_of_sums(value, summed)
-        return self._sum(value, self._rows_of(summed, batch.n_within[hop + 1]))
+            return self._product_of_sums(value, summed, *bias)
+        return self._sum(value, self._rows_of(summed, batch.n_within[hop + 1]), *bias)
 
     def _find_postponed(self) -> set[Value]:
         """Products that are made after the sum over neighbours that follows them.
 
-        S (X W) is (S X) W: the narrower side is summed, on which the product needs fewer rows, too.
         Dense features then are summed where nobody needs their gradient.
         """
         found: set[Value] = set()
@@ -459,11 +477,34 @@ class _Builder:
                 isinstance(product, Product)
                 and self.program.users[product] == [value]
                 and product.n_terms == 1
-                and product.weight.shape[0] < product.width
                 and self._is_dense(product.inputs[0])
+                and self._sum_comes_first(value, product)
             ):
                 found.add(product)
         return found
+
+    def _sum_comes_first(self, value: Neighbours, product: Product) -> bool:
+        n_in, _, n_out = product.weight.shape
+        if self.batch.has_halo:
+            return n_in < n_out  # whatever its part of the graph, every process must choose alike
+        hop = self.program.hops[value]
+        n_rows, n_read = self.batch.n_within[hop], self.batch.n_within[hop + 1]
+        block = self.batch.block(n_rows, n_read)
+        (entered,) = product.inputs
+        inner = entered.inputs[0] if isinstance(entered, Dropped) else entered
+        is_hidden = not isinstance(inner, Features)
+        return sum_comes_first(
+            ProductAndSum(
+                n_in=n_in,
+                n_out=n_out,
+                n_read=n_read,
+                n_rows=n_rows,
+                n_entries=int((block.end - block.begin).sum()) + n_rows,
+                trained=self.drops,
+                for_input=is_hidden,
+                copied=is_hidden or self._active(entered) is not None,
+            )
+        )
 
     def _is_dense(self, value: Value) -> bool:
         inner = value.inputs[0] if isinstance(value, Dropped) else value
@@ -471,7 +512,7 @@ class _Builder:
             return True
         return isinstance(self.batch.features, np.ndarray) and not self.batch.is_summed
 
-    def _product_of_sums(self, value: Neighbours, product: Value) -> Part:
+    def _product_of_sums(self, value: Neighbours, product: Value, *bias: Parameter) -> Part:
         assert isinstance(product, Product)
         n_rows = self.batch.n_within[self.program.hops[value] + 1]
         (entered,) = product.inputs
@@ -484,7 +525,7 @@ class _Builder:
         summed = self._sum(value, given)
         for_input = self.calls[summed.step].has_gradient
         step = WideProduct(self.kernels, self.batch.rows[: summed.n_rows], for_input=for_input)
-        return self._call(step, [product.weight], inputs=(summed,))
+        return self._call(step, [product.weight, *bias], inputs=(summed,))
 
     def _features_as_values(self, n_rows: int, n_replicas: int, dropout: Dropped | None) -> Part:
         features = self.batch.features
@@ -496,7 +537,7 @@ class _Builder:
         dropped = DenseDropout(self.kernels, self.batch.rows[:n_rows], relu=False)
         return self._call(dropped, inputs=(given,), dropout=dropout)
 
-    def _sum(self, value: Neighbours, given: Part) -> Part:
+    def _sum(self, value: Neighbours, given: Part, *bias: Parameter) -> Part:
         batch, hop = self.batch, self.program.hops[value]
         if batch.has_halo:
             given = self._call(HaloExchange(batch, hop), inputs=(given,), n_rows=len(batch.degree))
@@ -507,4 +548,4 @@ class _Builder:
             return self._call(learned, [value.self_loops], inputs=(given,), n_rows=shape[0])
         scales = batch.scales(value.self_loops, self.directed)
         step = NeighbourSum(self.kernels, batch, shape, scales, value.self_loops)
-        return self._call(step, inputs=(given,), n_rows=shape[0])
+        return self._call(step, bias, inputs=(given,), n_rows=shape[0])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Literal, NamedTuple, cast
@@ -18,7 +17,6 @@ import numpy.typing as npt
 import torch
 
 from graphconv.engine.batches import Batch, Scales
-from graphconv.engine.dense import for_each, row_blocks, summed_over
 from graphconv.kernels import Csr, Dropout, PackedRows
 
 Array = npt.NDArray[Any]
@@ -118,76 +116,16 @@ class DenseFeatureProduct(Step):
 
     def forward(self, given: Given) -> Array:
         (weight,) = given.weights
-        matrices = _matrices(weight)
-        out = np.empty((len(self.features), *weight.shape[1:]), dtype=weight.dtype)
-
-        def multiply(block: slice) -> None:
-            for replica, matrix in enumerate(matrices):
-                _multiply(self._dropped(given.dropout, replica, block), matrix, out[block], replica)
-
-        blocks = row_blocks(*self.features.shape)
-        for_each(blocks, multiply, self.kernels.get_threads(), len(out) * weight.size)
-        return out.reshape(len(out), -1)
+        keys = (given.dropout, self.row_ids)
+        return cast(Array, self.kernels.wide_product(self.features, weight, *keys))
 
     def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
         (weight,) = given.weights
-        slopes = gradient.reshape(len(gradient), *weight.shape[1:])
-
-        def add(block: slice, total: list[torch.Tensor]) -> None:
-            for replica in range(weight.shape[2]):
-                # Worked out anew: a copy of the features for each replica is not kept.
-                dropped = self._dropped(given.dropout, replica, block)
-                total[replica].addmm_(dropped.T, _of_replica(slopes[block], replica))
-
-        found = _summed(self.features, weight, add, self.kernels.get_threads())
-        return (), (found,)
-
-    def _dropped(self, dropout: Dropout | None, replica: int, block: slice) -> torch.Tensor:
-        rows = self.features[block]
-        if dropout is not None:
-            key = Dropout((dropout.keys[replica],), dropout.threshold)
-            rows = self.kernels.dropout_dense(rows, key, self.row_ids[block])
-        return torch.from_numpy(rows)
-
-
-def _matrices(weight: Array) -> list[torch.Tensor]:
-    """The weights of each replica, (n_in, n_terms * n_out), contiguous."""
-    return [
-        torch.from_numpy(np.ascontiguousarray(weight[:, :, replica]).reshape(len(weight), -1))
-        for replica in range(weight.shape[2])
-    ]
-
-
-def _multiply(rows: torch.Tensor, matrix: torch.Tensor, out: Array, replica: int) -> None:
-    """Rows times a replica's weight, into its columns of (n_rows, n_terms, n_replicas, n_out)."""
-    n_rows, n_terms, n_replicas, n_out = out.shape
-    if n_replicas == 1:
-        torch.mm(rows, matrix, out=torch.from_numpy(out.reshape(n_rows, -1)))
-    else:
-        out[:, :, replica] = (rows @ matrix).numpy().reshape(n_rows, n_terms, n_out)
-
-
-def _of_replica(slopes: Array, replica: int) -> torch.Tensor:
-    """A replica's columns of (n_rows, n_terms, n_replicas, n_out) as a matrix, contiguous."""
-    return torch.from_numpy(np.ascontiguousarray(slopes[:, :, replica]).reshape(len(slopes), -1))
-
-
-def _summed(
-    x: Array, weight: Array, add: Callable[[slice, list[torch.Tensor]], None], n_threads: int
-) -> Array:
-    """The gradient of a weight, to which blocks of rows of x add, replica by replica."""
-    n_in, n_terms, n_replicas, n_out = weight.shape
-    shape = (n_replicas, n_in, n_terms * n_out)
-    total = summed_over(
-        row_blocks(len(x), x.shape[1]),
-        lambda block, own: add(block, list(torch.from_numpy(own))),
-        shape,
-        weight.dtype,
-        n_threads,
-        len(x) * weight.size,
-    )
-    by_replica = total.reshape(n_replicas, n_in, n_terms, n_out)
-    return np.ascontiguousarray(by_replica.transpose(1, 2, 0, 3))
+        keys = (given.dropout, self.row_ids)
+        _, for_weight = self.kernels.wide_product_backward(
+            gradient, self.features, weight, *keys, for_dense=False
+        )
+        return (), (for_weight,)
 
 
 @dataclass(frozen=True)
@@ -216,66 +154,28 @@ class HiddenProduct(Step):
 class WideProduct(Step):
     """Hidden values, after ReLU and dropout, times weight, for layers of any width.
 
-    Without `for_input` the input depends on no parameter, and has no use for a gradient.
+    A second weight is a bias, (n_replicas, n_out), which is added. Without `for_input` the input
+    depends on no parameter, and has no use for a gradient.
     """
 
     kernels: ModuleType
-    row_ids: Array
+    row_ids: Array | None  # None: nothing is dropped out
     relu: bool = False
     for_input: bool = True
     keeps: ClassVar[Keeps] = "input"
 
     def forward(self, given: Given) -> Array:
-        (x,), (weight,) = given.inputs, given.weights
-        matrices = _matrices(weight)
-        out = np.empty((len(x), *weight.shape[1:]), dtype=x.dtype)
-
-        def multiply(block: slice) -> None:
-            entered = self._entered(x, given.dropout, block)
-            for replica, matrix in enumerate(matrices):
-                own = torch.from_numpy(_columns(entered, replica, len(matrices)))
-                _multiply(own, matrix, out[block], replica)
-
-        blocks = row_blocks(*x.shape)
-        for_each(blocks, multiply, self.kernels.get_threads(), len(x) * weight.size)
-        return out.reshape(len(x), -1)
+        (x,), (weight, *bias) = given.inputs, given.weights
+        out = self.kernels.wide_product(x, weight, given.dropout, self.row_ids, self.relu, *bias)
+        return cast(Array, out)
 
     def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
-        (x,), (weight,) = given.inputs, given.weights
-        matrices, slopes = _matrices(weight), gradient.reshape(len(x), *weight.shape[1:])
-        for_x = np.empty_like(x) if self.for_input else x[:0]
-
-        def add(block: slice, total: list[torch.Tensor]) -> None:
-            entered = self._entered(x, given.dropout, block)
-            back = np.empty_like(entered) if self.for_input else entered
-            for replica, matrix in enumerate(matrices):
-                slope = _of_replica(slopes[block], replica)
-                own = torch.from_numpy(_columns(entered, replica, len(matrices)))
-                total[replica].addmm_(own.T, slope)
-                if self.for_input:
-                    columns = slice(replica * len(matrix), (replica + 1) * len(matrix))
-                    back[:, columns] = (slope @ matrix.T).numpy()
-            if self.for_input:
-                for_x[block] = self._left(back, x, given.dropout, block)
-
-        found = _summed(x, weight, add, self.kernels.get_threads())
-        return ((for_x,) if self.for_input else ()), (found,)
-
-    def _entered(self, x: Array, dropout: Dropout | None, block: slice) -> Array:
-        rows = x[block]
-        if dropout is not None:
-            dropped = self.kernels.dropout_dense(rows, dropout, self.row_ids[block], self.relu)
-            return cast(Array, dropped)
-        return np.maximum(rows, 0) if self.relu else rows
-
-    def _left(self, slope: Array, x: Array, dropout: Dropout | None, block: slice) -> Array:
-        """The gradient for x, given that for what enters the product."""
-        if dropout is not None:
-            out = self.kernels.dropout_dense_backward(
-                slope, x[block], dropout, self.row_ids[block], self.relu
-            )
-            return cast(Array, out)
-        return slope * (x[block] > 0) if self.relu else slope
+        (x,), (weight, *bias) = given.inputs, given.weights
+        for_x, for_weight = self.kernels.wide_product_backward(
+            gradient, x, weight, given.dropout, self.row_ids, self.relu, self.for_input
+        )
+        for_bias = [_column_sums(gradient, len(own)) for own in bias]
+        return ((for_x,) if self.for_input else ()), (for_weight, *for_bias)
 
 
 def _columns(x: Array, replica: int, n_replicas: int) -> Array:
@@ -452,7 +352,10 @@ class LayerNorm(Step):
 
 
 class NeighbourSum(Step):
-    """row_scale * (A + self_weight I) (column_scale * x) on a leading block of rows."""
+    """row_scale * (A + self_weight I) (column_scale * x) on a leading block of rows.
+
+    A weight, if there is one, is a bias that is added, (n_replicas, n_out).
+    """
 
     def __init__(
         self,
@@ -482,7 +385,13 @@ class NeighbourSum(Step):
         (x,) = given.inputs
         looked_up = self.scales.of_entries(self.block, self.scales.columns)
         out = self.kernels.propagate(
-            self.block, x, self.row_scale, self.column_scale, self.self_weight, looked_up
+            self.block,
+            x,
+            self.row_scale,
+            self.column_scale,
+            self.self_weight,
+            looked_up,
+            *given.weights,
         )
         return cast(Array, out)
 
@@ -493,7 +402,7 @@ class NeighbourSum(Step):
         out = self.kernels.propagate(
             block, gradient, self.column_scale, self.row_scale, self.self_weight, looked_up
         )
-        return (out,), ()
+        return (out,), tuple(_column_sums(gradient, len(own)) for own in given.weights)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """The kernels in C++: those of `reference`, with the same signatures, only faster.
 
 They run on several threads where that pays, and give the same bits for any number of them and on
-every processor. Dropped elements are skipped, where the reference multiplies by zero: a weight that
-is infinite or NaN shows only through entries that are kept.
+every processor; wide products, on every one that multiplies and adds in one step. Dropped elements
+are skipped, where the reference multiplies by zero: a weight that is infinite or NaN shows only
+through entries that are kept.
 """
 
 from __future__ import annotations
@@ -37,9 +38,12 @@ def propagate(
     column_scale: Array | None = None,
     self_weight: float = 0.0,
     entry_scale: Array | None = None,
+    bias: Array | None = None,
 ) -> Array:
     """Weighted sum over neighbours, plus the node itself; see `reference.propagate`."""
-    out: Array = _native.propagate(rows, dense, row_scale, column_scale, self_weight, entry_scale)
+    out: Array = _native.propagate(
+        rows, dense, row_scale, column_scale, self_weight, entry_scale, bias
+    )
     return out
 
 
@@ -144,6 +148,35 @@ def hidden_product_backward(
     """Gradients of `hidden_product`; see `reference.hidden_product_backward`."""
     out: tuple[Array, Array] = _native.hidden_product_backward(
         gradient, dense, weight, dropout, row_ids, relu
+    )
+    return out
+
+
+def wide_product(
+    dense: Array,
+    weight: Array,
+    dropout: Dropout | None = None,
+    row_ids: Array | None = None,
+    relu: bool = False,
+    bias: Array | None = None,
+) -> Array:
+    """dropout(relu(dense)) @ weight + bias for wide weights; see `reference.wide_product`."""
+    out: Array = _native.wide_product(dense, weight, dropout, row_ids, relu, bias)
+    return out
+
+
+def wide_product_backward(
+    gradient: Array,
+    dense: Array,
+    weight: Array,
+    dropout: Dropout | None = None,
+    row_ids: Array | None = None,
+    relu: bool = False,
+    for_dense: bool = True,
+) -> tuple[Array | None, Array]:
+    """Gradients of `wide_product`; see `reference.wide_product_backward`."""
+    out: tuple[Array | None, Array] = _native.wide_product_backward(
+        gradient, dense, weight, dropout, row_ids, relu, for_dense
     )
     return out
 

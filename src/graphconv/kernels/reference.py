@@ -6,6 +6,7 @@ All arrays are C-contiguous; floats are float32 or float64 and of one kind withi
 
 from __future__ import annotations
 
+import math
 from typing import Any, cast
 
 import numpy as np
@@ -33,11 +34,12 @@ def propagate(
     column_scale: Array | None = None,
     self_weight: float = 0.0,
     entry_scale: Array | None = None,
+    bias: Array | None = None,
 ) -> Array:
     """Weighted sum over neighbours, plus the node itself: n_entries * F.
 
     out[i] = row_scale[i] * (sum_e values[e] * column_scale[j_e] * dense[j_e]
-                             + self_weight * column_scale[i] * dense[i])
+                             + self_weight * column_scale[i] * dense[i]) + bias
 
     `dense` has shape (n_columns, F), out (n_rows, F). The self term is left out for rows past the
     end of `dense`, which is what the transposed product of a leading block needs. `entry_scale`
@@ -51,6 +53,8 @@ def propagate(
         out[:n] += dense.dtype.type(self_weight) * dense[:n]
     if row_scale is not None:
         out *= row_scale[:, None]
+    if bias is not None:
+        out += bias.ravel()
     return out
 
 
@@ -196,7 +200,7 @@ def hidden_product(
     """
     hidden = _by_replica(dropout_dense(dense, dropout, row_ids, relu), weight)
     product = np.einsum("nrj,jtro->ntro", hidden, weight, optimize=True)
-    return np.ascontiguousarray(product).reshape(len(dense), -1)
+    return np.ascontiguousarray(product).reshape(len(dense), math.prod(weight.shape[1:]))
 
 
 def hidden_product_backward(
@@ -217,6 +221,42 @@ def hidden_product_backward(
         dropout_dense_backward(raw, dense, dropout, row_ids, relu),
         np.ascontiguousarray(for_weight),
     )
+
+
+def wide_product(
+    dense: Array,
+    weight: Array,
+    dropout: Dropout | None = None,
+    row_ids: Array | None = None,
+    relu: bool = False,
+    bias: Array | None = None,
+) -> Array:
+    """`hidden_product` for weights of many columns, and for features; plus a bias, (F,).
+
+    `dense` may be (n_rows, n_in), too: all replicas then share it, each with its own dropout.
+    """
+    out = hidden_product(_for_all(dense, weight), weight, dropout, row_ids, relu)
+    return out if bias is None else out + bias.ravel()
+
+
+def wide_product_backward(
+    gradient: Array,
+    dense: Array,
+    weight: Array,
+    dropout: Dropout | None = None,
+    row_ids: Array | None = None,
+    relu: bool = False,
+    for_dense: bool = True,
+) -> tuple[Array | None, Array]:
+    """Gradients of `wide_product` for `dense`, where that is wanted, and for `weight`."""
+    shared = dense if for_dense else _for_all(dense, weight)
+    found, for_weight = hidden_product_backward(gradient, shared, weight, dropout, row_ids, relu)
+    return found if for_dense else None, for_weight
+
+
+def _for_all(dense: Array, weight: Array) -> Array:
+    n_replicas = weight.shape[2]
+    return np.tile(dense, n_replicas) if dense.shape[1] == len(weight) else dense
 
 
 def _by_replica(dense: Array, weight: Array) -> Array:
