@@ -147,7 +147,7 @@ struct Adam {
     T rate, weight_decay, beta1, beta2, square_correction, epsilon;
 };
 
-// The kernels of one processor variant for one pair of types.
+// The kernels for one pair of types.
 template <class T, class I>
 struct Kernels {
     void (*propagate)(const Propagate<T, I>&);
@@ -166,12 +166,12 @@ struct Kernels {
     void (*adam)(const Adam<T>&);
 };
 
+// The kernels of one processor variant, for indices of either size.
+template <class T>
 struct Variant {
     const char* name;
-    Kernels<float, std::int32_t> f32_i32;
-    Kernels<float, std::int64_t> f32_i64;
-    Kernels<double, std::int32_t> f64_i32;
-    Kernels<double, std::int64_t> f64_i64;
+    Kernels<T, std::int32_t> narrow;
+    Kernels<T, std::int64_t> wide;
 };
 
 }  // namespace graphconv

@@ -8,23 +8,23 @@
 namespace graphconv {
 
 namespace baseline {
-extern const Variant variant;
+extern const Variant<float> variant;
 }
 #if defined(GRAPHCONV_HAS_AVX2)
 namespace avx2 {
-extern const Variant variant;
+extern const Variant<float> variant;
 }
 #endif
 #if defined(GRAPHCONV_HAS_AVX512)
 namespace avx512 {
-extern const Variant variant;
+extern const Variant<float> variant;
 }
 #endif
 
 namespace {
 
 // Variants that this processor runs, widest first; returns how many.
-int available(const Variant* (&found)[3]) {
+int available(const Variant<float>* (&found)[3]) {
     int n = 0;
 #if defined(GRAPHCONV_HAS_AVX2) || defined(GRAPHCONV_HAS_AVX512)
     __builtin_cpu_init();
@@ -45,8 +45,8 @@ int available(const Variant* (&found)[3]) {
     return n;
 }
 
-const Variant& choose() {
-    const Variant* found[3];
+const Variant<float>& choose() {
+    const Variant<float>* found[3];
     const int n = available(found);
     const char* wanted = std::getenv("GRAPHCONV_SIMD");
     if (wanted == nullptr || *wanted == '\0') return *found[0];
@@ -61,8 +61,8 @@ const Variant& choose() {
 
 }  // namespace
 
-const Variant& variant() {
-    static const Variant& chosen = choose();
+const Variant<float>& variant() {
+    static const Variant<float>& chosen = choose();
     return chosen;
 }
 

@@ -2,37 +2,35 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "arguments.h"
 
 namespace graphconv {
 
+namespace exact {
+extern const Variant<double> variant;
+}
+
 // The widest variant that this processor runs, or the one that the environment variable
 // GRAPHCONV_SIMD names. Throws std::invalid_argument if that one can't run here.
-const Variant& variant();
+const Variant<float>& variant();
 
-template <class T, class I>
-struct Select;
-template <>
-struct Select<float, std::int32_t> {
-    static const Kernels<float, std::int32_t>& from(const Variant& v) { return v.f32_i32; }
-};
-template <>
-struct Select<float, std::int64_t> {
-    static const Kernels<float, std::int64_t>& from(const Variant& v) { return v.f32_i64; }
-};
-template <>
-struct Select<double, std::int32_t> {
-    static const Kernels<double, std::int32_t>& from(const Variant& v) { return v.f64_i32; }
-};
-template <>
-struct Select<double, std::int64_t> {
-    static const Kernels<double, std::int64_t>& from(const Variant& v) { return v.f64_i64; }
-};
-
+// Models are trained in float. Double serves to check gradients, so there is one variant of it.
 template <class T, class I>
 const Kernels<T, I>& kernels() {
-    return Select<T, I>::from(variant());
+    const auto& own = [&]() -> const Variant<T>& {
+        if constexpr (std::is_same_v<T, double>) {
+            return exact::variant;
+        } else {
+            return variant();
+        }
+    }();
+    if constexpr (std::is_same_v<I, std::int64_t>) {
+        return own.wide;
+    } else {
+        return own.narrow;
+    }
 }
 
 }  // namespace graphconv

@@ -60,7 +60,11 @@ struct FeatureScatter {
                         drop ? tile<Tile, true>(block, dense, to, last_pack, value)
                              : tile<Tile, false>(block, dense, to, last_pack, value);
                     };
-                    if (values == nullptr) {
+                    if constexpr (sizeof(I) == 8) {  // as in PropagateRows
+                        add([values](std::int64_t e) {
+                            return values == nullptr ? T(1) : values[e];
+                        });
+                    } else if (values == nullptr) {
                         add([](std::int64_t) { return T(1); });
                     } else {
                         add([values](std::int64_t e) { return values[e]; });

@@ -1,5 +1,6 @@
-// All kernels for one processor variant. Compiled once for each, with GRAPHCONV_VARIANT naming it
-// and the compiler allowed its instructions; dispatch.cpp picks one at run time.
+// All kernels for one processor variant and GRAPHCONV_ELEMENT, float or double. Compiled once for
+// each, with GRAPHCONV_VARIANT naming it and the compiler allowed its instructions; dispatch.h picks
+// one at run time.
 #include "adam.h"
 #include "arguments.h"
 #include "dense.h"
@@ -37,10 +38,10 @@ constexpr Kernels<T, I> kernels() {
             adam<T>};
 }
 
-extern const Variant variant;
-const Variant variant{GRAPHCONV_NAME(GRAPHCONV_VARIANT), kernels<float, std::int32_t>(),
-                      kernels<float, std::int64_t>(), kernels<double, std::int32_t>(),
-                      kernels<double, std::int64_t>()};
+extern const Variant<GRAPHCONV_ELEMENT> variant;
+const Variant<GRAPHCONV_ELEMENT> variant{GRAPHCONV_NAME(GRAPHCONV_VARIANT),
+                                         kernels<GRAPHCONV_ELEMENT, std::int32_t>(),
+                                         kernels<GRAPHCONV_ELEMENT, std::int64_t>()};
 
 }  // namespace GRAPHCONV_VARIANT
 }  // namespace graphconv

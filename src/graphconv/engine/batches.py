@@ -90,8 +90,9 @@ class Batch:
     @cached_property
     def identity_features(self) -> Csr:
         """The rows of the identity matrix, for featureless input: one entry each."""
-        ends = np.arange(len(self.rows) + 1)
-        return Csr(ends[:-1], ends[1:], self.rows, None)
+        kind = np.int32 if self.n_features <= np.iinfo(np.int32).max else np.int64
+        ends = np.arange(len(self.rows) + 1, dtype=kind)
+        return Csr(ends[:-1], ends[1:], self.rows.astype(kind), None)
 
     def packed_features(self, kernels: ModuleType) -> PackedRows | None:
         """Sparse features as products with wide weights read them; None where that is no faster."""
