@@ -1,6 +1,7 @@
 """New rows that join the graph a model knows."""
 
 import csv
+import re
 
 import numpy as np
 import pandas as pd
@@ -196,3 +197,23 @@ def test_other_commands_merge_too(run, tmp_path):
     assert only["n_nodes"] == 150
     done = run("predict", "m", "--nodes", "new/nodes.csv", "--alone", "-o", "n.csv", expect=2)
     assert "--nodes alone is no graph" in done.err[-1]
+
+
+@pytest.mark.parametrize("prefix", ["c", ""])
+def test_new_rows_join_a_graph_on_disk(run, tmp_path, prefix, monkeypatch):
+    pytest.importorskip("duckdb")
+    write_customers(tmp_path, 150, 120)
+    for path in tmp_path.glob("*/*.csv"):  # whole numbers are stored as such
+        path.write_text(re.sub(r"\bc(?=\d)", prefix, path.read_text()))
+    run("ingest", *tables("old"), "-o", "graph")
+    run("train", "graph", "--max-epochs", 20, "-o", "stored")
+    run("train", *tables("old"), "--max-epochs", 20, "-o", "m")
+    done = run("predict", "stored", *tables("new"), "-o", "stored.csv")
+    assert any("merged into the 120 nodes of the training: 30 new" in line for line in done.err)
+    run("predict", "m", *tables("new"), "-o", "m.csv")
+    assert (tmp_path / "stored.csv").read_text() == (tmp_path / "m.csv").read_text()
+    monkeypatch.setattr("graphconv.storage.stored_graph.available_memory", lambda: 1 << 10)
+    done = run("predict", "stored", *tables("new"), "-o", "none.csv", expect=2)
+    assert "must fit into memory" in done.err[-1]
+    assert "ingest the old tables with the new ones" in done.err[-1]
+    run("predict", "stored", *tables("new"), "--alone", "-o", "alone.csv")

@@ -231,11 +231,11 @@ BAD = [
         "source,target\na,b\n", "id,label,age\na,1,x\nb,1,2\n", {"missing_value": "mean"},
         "line 2: column 'age' must be a finite number, got 'x'",
     ),
-    ("source,target\na,b\n", "id,label,t\na,1,x\n", {"roles": "t=text"}, "does not take column"),
+    ("source,target\na,b\n", "id,label,t\na,1,x\n", {"roles": "t=text"}, "words of two letters"),
     ("source,target\na,b\n", "id,age\na,1\n", {}, "n.csv has no column 'label'"),
     ("source,target\na,b\n", "id,label,split\na,1,dev\n", {}, "must be train, validation or test"),
     ("source,target\na,b\n", "id,label,split\na,,train\n", {}, "a train node must have a label"),
-    ("source,target,relation\na,b,is\n", None, {}, "ingest takes no triples"),
+    ("source,target,relation\na,b,\n", None, {}, "line 2: "),
 ]  # fmt: skip
 
 

@@ -124,8 +124,8 @@ def predict(
 ) -> None:
     """Label nodes with a trained model: its own, or those of new data.
 
-    New tables are read with the column names and encodings of the training. They must hold the
-    whole graph, the old nodes and edges beside the new ones, where new nodes link to old ones.
+    New tables are read with the column names and encodings of the training. Their rows are added to
+    its graph by their ids; with --alone they must hold the whole graph.
     """
     from graphconv.commands.labelling import run_prediction
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,7 @@ def _load_data(request: DataRequest, screen: Screen, more: dict[str, Any]) -> Lo
         name = "new rows" if request.edges is None else _name_of(request.edges[0])
         if request.features is not None:
             options["features"] = request.features
-        return read_tables(request.edges, _by_type(request.nodes), name=name, **options)
+        return read_tables(request.edges, by_type(request.nodes), name=name, **options)
     if request.name is None:
         beside = " (--nodes alone is no graph)" if request.nodes is not None else ""
         raise ValueError(f"name a data set or a graph file, or give --edges and --nodes{beside}")
@@ -117,11 +117,11 @@ def _load_data(request: DataRequest, screen: Screen, more: dict[str, Any]) -> Lo
 def data_files(request: DataRequest) -> list[dict[str, Any]]:
     """What there is to say of each file that the data came from; a named data set has none."""
     found: list[tuple[Path, str]] = []
-    nodes = _by_type(request.nodes) or ()
-    by_type = nodes if isinstance(nodes, dict) else {"": nodes}
+    nodes = by_type(request.nodes) or ()
+    typed = nodes if isinstance(nodes, dict) else {"": nodes}
     for edges in request.edges or ():
         found += [(path, "edges") for path in files_of(edges)]
-    for kind, patterns in by_type.items():
+    for kind, patterns in typed.items():
         role = f"nodes of type {kind}" if kind else "nodes"
         found += [(path, role) for pattern in patterns for path in files_of(pattern)]
     if request.features is not None:
@@ -153,6 +153,14 @@ def _open_stored(
         encoding = TableEncoding.from_json(manifest["encoding"])
         notes = tuple(map(str, manifest["notes"]))
     return LoadedGraph(opened(path), encoding, notes)
+
+
+def ingested_options(folder: Path) -> dict[str, Any]:
+    """How the tables of a graph folder were read, for more rows of the same kind."""
+    given = read_manifest(folder).get("options") or {}
+    known = {one.name for one in fields(TableOptions)}
+    own = ("encoding", "merge_into", "name", "require_label", "split_by")
+    return {name: value for name, value in given.items() if name in known and name not in own}
 
 
 def check_options_are_used(request: DataRequest) -> None:
@@ -206,22 +214,22 @@ def align_to(graph: Graph, known: Graph) -> Graph:
     )
 
 
-def _by_type(files: tuple[str, ...] | None) -> tuple[str, ...] | dict[str, list[str]] | None:
+def by_type(files: tuple[str, ...] | None) -> tuple[str, ...] | dict[str, list[str]] | None:
     """Files of nodes, by their type where they are given as TYPE=FILE."""
-    typed = [
+    matches = [
         _TYPED_FILE.fullmatch(file)
         for file in files or ()
         if not is_database(file) and not Path(file).exists()
     ]
-    pairs = [(found[1], found[2]) for found in typed if found]
+    pairs = [(found[1], found[2]) for found in matches if found]
     if not pairs:
         return files
     if len(pairs) < len(files or ()):
         raise ValueError("--nodes must be TYPE=FILE for all files of nodes or for none, got both")
-    by_type: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {}
     for name, file in pairs:
-        by_type.setdefault(name, []).append(file)
-    return by_type
+        found.setdefault(name, []).append(file)
+    return found
 
 
 def _name_of(edges: str) -> str:

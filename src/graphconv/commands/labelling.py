@@ -10,7 +10,7 @@ import numpy as np
 
 from graphconv import __version__
 from graphconv.commands.console import Screen
-from graphconv.commands.data_source import DataRequest, align_to, load_data
+from graphconv.commands.data_source import DataRequest, align_to, ingested_options, load_data
 from graphconv.commands.held_out import saved_rule
 from graphconv.commands.summary import about_isolated
 from graphconv.graph import Graph
@@ -31,6 +31,7 @@ from graphconv.results.predictions import (
     write_table_blocks,
 )
 from graphconv.results.provenance import folder_fingerprint
+from graphconv.storage.stored_graph import graph_in_memory
 from graphconv.training.scores import mean_over_runs
 
 PICTURE_SUFFIXES = (".png", ".svg")
@@ -228,18 +229,22 @@ def load_with_data(
     has_positions = has_position_features(known)
     if data.name is None and data.edges is None and data.nodes is None:
         return saved, known, ()
-    request = DataRequest(
-        data.name, data.edges, data.nodes, saved.table_options, data_dir=data.data_dir
-    )
+    options = saved.table_options if known.folder is None else ingested_options(known.folder)
+    request = DataRequest(data.name, data.edges, data.nodes, options, data_dir=data.data_dir)
     request = replace(request, features=data.features)
     more: dict[str, Any] = {"require_label": False}
     if saved.encoding is not None:
         more["encoding"] = saved.encoding
-        if data.merge and data.name is None and known.folder is None:
-            more["merge_into"] = without_position_features(known) if has_positions else known
+        if data.merge and data.name is None:
+            whole = known if known.folder is None else graph_in_memory(known)
+            more["merge_into"] = without_position_features(whole) if has_positions else whole
     loaded = load_data(request, screen, **more)
     if known.folder is not None and known.folder == loaded.graph.folder:
         return saved, known, ()
     graph = with_position_features(loaded.graph) if has_positions else loaded.graph
+    if known.folder is not None and "merge_into" in more:
+        same = {str(node): node for node in known.node_ids.tolist()}
+        ids = [same.get(node, node) for node in graph.node_ids.tolist()]
+        graph = replace(graph, node_ids=np.array(ids, dtype=object))
     graph = align_to(graph, known)
     return saved, graph, (*loaded.notes, about_isolated(graph))

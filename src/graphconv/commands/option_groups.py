@@ -52,13 +52,13 @@ class DataOptions:
         from graphconv.commands.data_source import DataRequest
 
         options = {} if tables is None else tables.options()
-        edges = _asked(self.edges, self.edges_query)
-        nodes = _asked(self.nodes, self.nodes_query)
+        edges = asked(self.edges, self.edges_query)
+        nodes = asked(self.nodes, self.nodes_query)
         request = DataRequest(self.data, edges, nodes, options, split, self.data_dir, labels)
         return replace(request, features=self.features)
 
 
-def _asked(sources: list[str] | None, query: str | None) -> tuple[str, ...] | None:
+def asked(sources: list[str] | None, query: str | None) -> tuple[str, ...] | None:
     """Sources of rows, a database with the query that it is to be asked."""
     if query is None:
         return tuple(sources) if sources else None

@@ -10,7 +10,7 @@ import typer
 
 from graphconv.commands import options as opt
 from graphconv.commands.console import Screen
-from graphconv.commands.option_groups import ScreenOptions, TableColumns, takes_groups
+from graphconv.commands.option_groups import ScreenOptions, TableColumns, asked, takes_groups
 
 _option = opt.option
 
@@ -72,7 +72,12 @@ def generate(
 
 Files = Annotated[
     list[str] | None,
-    _option("Data", "--nodes", "FILES", "Nodes: files or patterns as for --edges."),
+    _option(
+        "Data",
+        "--nodes",
+        "FILES",
+        "Nodes: files or patterns as for --edges; TYPE=FILES where nodes have types.",
+    ),
 ]
 EdgeFiles = Annotated[
     list[str],
@@ -94,12 +99,14 @@ FeatureType = Annotated[
 GraphFolder = Annotated[Path, _option("Output", "--output -o", "DIR", "Folder of the graph.")]
 
 
-# Not what would have to be looked at as a whole, which may exceed the memory.
-@takes_groups(without=("source_type", "target_type", "text", "label_separator", "bins"))
+@takes_groups()
 def ingest(
     *,
     edges: EdgeFiles,
     nodes: Files = None,
+    edges_query: opt.EdgesQuery = None,
+    nodes_query: opt.NodesQuery = None,
+    features: opt.FeatureFile = None,
     tables: TableColumns,
     output: GraphFolder = Path("graph"),
     memory: Memory = None,
@@ -108,8 +115,10 @@ def ingest(
 ) -> None:
     """Make a graph folder of tables of any size, to train and predict on without loading it.
 
-    Killed on the way, the same command goes on from the last finished stage.
+    Killed on the way, the same command goes on from the last finished stage. Node types, triples,
+    several labels per node, --bins and --features are read whole into memory.
     """
+    from graphconv.commands.data_source import by_type
     from graphconv.io.files import check_writable
     from graphconv.io.table_graph import TableOptions
     from graphconv.storage.ingest import IngestRequest, describe_manifest
@@ -117,12 +126,13 @@ def ingest(
     from graphconv.storage.memory import in_units, parse_bytes, peak_memory
 
     request = IngestRequest(
-        tuple(edges),
-        tuple(nodes or ()),
+        asked(edges, edges_query) or (),
+        by_type(asked(nodes, nodes_query)) or (),
         output,
         TableOptions(**tables.options()),
         None if memory is None else parse_bytes(memory),
         feature_type,
+        features,
     )
     check_writable(output)
     started = time.perf_counter()

@@ -7,7 +7,8 @@ column is read is found out once, saved with the model, and holds for all later 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -364,10 +365,15 @@ def weights_of(cell: object) -> dict[str, float] | None:
 
 
 def _fit_weights(column: pd.Series[Any], _: str) -> tuple[str, ...]:
-    counts: dict[str, int] = {}
-    for cell in column.tolist():
-        for name in (weights_of(cell) if is_filled(cell) else None) or ():
-            counts[name] = counts.get(name, 0) + 1
+    return names_with_weights([column])
+
+
+def names_with_weights(columns: Iterable[pd.Series[Any]]) -> tuple[str, ...]:
+    """The names of a sparse column that comes in pieces."""
+    counts = Counter[str]()
+    for column in columns:
+        for cell in column.tolist():
+            counts.update(list((weights_of(cell) if is_filled(cell) else None) or ()))
     commonest = sorted(counts, key=lambda name: (-counts[name], name))[:MAX_NAMES]
     return tuple(sorted(commonest))
 

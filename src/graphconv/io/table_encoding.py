@@ -7,7 +7,8 @@ just as it did the first ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -171,7 +172,7 @@ class TableEncoding:
             fill=fill,
             missing_value=missing_value,
             categorical=tuple(_fit_categorical(frame[name], where) for name in categorical),
-            text=tuple(_fit_text(frame[name], where) for name in text),
+            text=tuple(fit_text([frame[name]], name, where) for name in text),
             derived=tuple(derived),
         )
 
@@ -383,16 +384,25 @@ def _new_vectorizer(**options: Any) -> TfidfVectorizer:
     return TfidfVectorizer(dtype=np.float32, **options)
 
 
-def _fit_text(column: pd.Series[Any], where: str) -> TextColumn:
-    vectorizer = _new_vectorizer(max_features=MAX_WORDS)
-    try:
-        vectorizer.fit(as_text(column).tolist())
-    except ValueError:
-        raise ValueError(
-            f"{where}: text column {str(column.name)!r} must hold words of two letters or more"
-        ) from None
-    words = vectorizer.get_feature_names_out()
-    return TextColumn(str(column.name), _strings(words), tuple(vectorizer.idf_.tolist()))
+def fit_text(columns: Iterable[pd.Series[Any]], name: str, where: str) -> TextColumn:
+    """The words of a column that comes in pieces, and their weights, as scikit-learn's."""
+    words_of = _new_vectorizer().build_analyzer()
+    n_times, n_cells = Counter[str](), Counter[str]()
+    n_rows = 0
+    for column in columns:
+        for cell in as_text(column).tolist():
+            words = words_of(cell)
+            n_times.update(words)
+            n_cells.update(set(words))
+        n_rows += len(column)
+    if not n_times:
+        raise ValueError(f"{where}: text column {name!r} must hold words of two letters or more")
+    commonest = sorted(n_times, key=lambda word: (-n_times[word], word))[:MAX_WORDS]
+    vocabulary = tuple(sorted(commonest))
+    # As if one more cell had all words.
+    seen = np.array([n_cells[word] + 1 for word in vocabulary], dtype=np.float32)
+    idf = np.log(np.float32(n_rows + 1) / seen) + 1
+    return TextColumn(name, vocabulary, tuple(idf.tolist()))
 
 
 def _tf_idf(column: pd.Series[Any], known: TextColumn) -> sp.csr_array:

@@ -139,14 +139,42 @@ def _tell_other_spellings(
         return
     node_id = ids[np.argmax(is_likely)]
     n_edges = int(is_likely[positions].any(axis=1).sum())
-    said = (
-        f"{n_likely:,} of {count(len(strangers), 'id')} that only {edges.name} has "
-        f"{'is' if n_likely == 1 else 'are'} probably in {place}, written otherwise: "
-        f"{shown(node_id)} for {shown(meant[_spelling(node_id)])}"
+    pair = (node_id, meant[_spelling(node_id)])
+    notes.append(
+        about_other_spellings(
+            edges.name, place, pair, (n_likely, len(strangers)), (n_edges, len(positions))
+        )
     )
-    if 2 * n_edges > len(positions):
-        raise ValueError(f"{said}: {n_edges:,} of {count(len(positions), 'edge')} would miss it")
-    notes.append(f"{said}; taken as other nodes")
+
+
+def about_other_spellings(
+    edges: str,
+    place: str,
+    pair: tuple[Any, Any],
+    ids: tuple[int, int],
+    ends: tuple[int, int],
+) -> str:
+    """A note about ids that are probably known ones; an error where most edges have such an end.
+
+    Parameters
+    ----------
+    edges, place : str
+        The edges, and what has the ids that are meant.
+    pair : tuple
+        An id of the edges, and the one that it probably is.
+    ids, ends : tuples of int
+        Ids of the kind, and of all that only edges have; edges with such an end, and all edges.
+    """
+    n_likely, n_strangers = ids
+    n_edges, n_all = ends
+    said = (
+        f"{n_likely:,} of {count(n_strangers, 'id')} that only {edges} has "
+        f"{'is' if n_likely == 1 else 'are'} probably in {place}, written otherwise: "
+        f"{shown(pair[0])} for {shown(pair[1])}"
+    )
+    if 2 * n_edges > n_all:
+        raise ValueError(f"{said}: {n_edges:,} of {count(n_all, 'edge')} would miss it")
+    return f"{said}; taken as other nodes"
 
 
 def _spelling(node_id: object) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _WHOLE_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _NUMBER_TYPES = (*_WHOLE_TYPES, "UBIGINT", "HUGEINT", "FLOAT", "DOUBLE", "BOOLEAN", "DECIMAL")
 # What the table reader takes for blanks: of text all that Python does, of numbers ASCII's.
-_BLANKS = " || ".join(f"chr({code})" for code in range(0x3001) if chr(code).isspace())
+BLANKS = " || ".join(f"chr({code})" for code in range(0x3001) if chr(code).isspace())
 _NUMBER_BLANKS = "chr(32) || chr(9) || chr(10) || chr(11) || chr(12) || chr(13)"
 # Bytes of a row of text. DuckDB drops a longer one at a file's end, unless it is told of a limit.
 _LONGEST_ROW = 1 << 26
@@ -84,7 +84,7 @@ class TableFiles:
             whole = f"{name} = trunc({name}) AND abs({name}) < 9e18"
             short = f"CAST(CAST({name} AS BIGINT) AS VARCHAR)"
             name = f"CASE WHEN {whole} THEN {short} ELSE CAST({name} AS VARCHAR) END"
-        return f"coalesce(trim(CAST({name} AS VARCHAR), {_BLANKS}), '')"
+        return f"coalesce(trim(CAST({name} AS VARCHAR), {BLANKS}), '')"
 
     def number(self, column: str) -> str:
         """SQL of a column as a DOUBLE, NULL where a cell is no number."""

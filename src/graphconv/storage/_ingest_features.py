@@ -13,15 +13,16 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv.io.delimited import SPARSE_BELOW, WIDE
-from graphconv.io.derived_columns import DerivedColumn, with_derived
+from graphconv.io.derived_columns import DerivedColumn, names_with_weights, with_derived
 from graphconv.io.number_columns import neutral_number
 from graphconv.io.progress import counter
 from graphconv.io.roles import ColumnRole, lines_about, settle_roles
 from graphconv.io.table_columns import PARAMETER_OF
-from graphconv.io.table_encoding import CategoricalColumn, TableEncoding
+from graphconv.io.table_encoding import CategoricalColumn, TableEncoding, fit_text
 from graphconv.io.table_files import Table
 from graphconv.io.wording import MISSING_MARKS, naming
 from graphconv.storage._duckdb_tables import TableFiles, identifier, quoted
@@ -30,6 +31,8 @@ from graphconv.storage._ingest_nodes import has_label
 from graphconv.storage.stored_graph import ArrayWriter
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from graphconv.storage.ingest import Work
 
 # Numbers of a block of features that are held at a time.
@@ -58,15 +61,17 @@ def _fit_encoding(work: Work) -> tuple[TableEncoding, bool]:
     if nodes is None:
         return TableEncoding(), False
     if options.encoding is not None:
-        if options.encoding.text or options.encoding.relations:
-            raise ValueError("ingest does not make text or relation features")
+        if options.encoding.relations or options.encoding.types:
+            raise ValueError("ingest does not make features of relations or types")
         for column in options.encoding.columns:
             nodes.require(column, "nodes")
-        return options.encoding, bool(options.encoding.categorical)
+        return options.encoding, bool(options.encoding.categorical or options.encoding.text)
     roles = _roles(work, nodes)
     numeric = [role.name for role in roles if role.role == "number"]
     first = list(options.categorical)
     others = [r.name for r in roles if r.role == "category" and r.name not in first]
+    texts = [*options.text]
+    texts += [role.name for role in roles if role.role == "text" and role.name not in texts]
     derived = tuple(role.derived for role in roles if role.derived is not None)
     if options.missing_value != "refuse":
         _refuse_words(work, nodes, numeric)
@@ -74,6 +79,7 @@ def _fit_encoding(work: Work) -> tuple[TableEncoding, bool]:
     encoding = TableEncoding(
         numeric=(*numeric, *(name for column in derived for name in column.numbers)),
         categorical=tuple(_categories(work, nodes, name) for name in (*first, *others)),
+        text=tuple(fit_text(_cells(work, nodes, name), name, nodes.name) for name in texts),
         derived=derived,
         missing_value=options.missing_value,
         fill=tuple(
@@ -85,11 +91,12 @@ def _fit_encoding(work: Work) -> tuple[TableEncoding, bool]:
     is_wide = len(encoding.numeric) > WIDE and np.mean(zeros) > 1 - SPARSE_BELOW
     # A one-hot block beside an embedding is the smaller part.
     is_full = len(encoding.numeric) > 64 and len(encoding.numeric) > 0.5 * n_features
-    return encoding, bool(is_wide or (encoding.categorical and not is_full))
+    has_blocks = bool(encoding.categorical or encoding.text)
+    return encoding, bool(is_wide or (has_blocks and not is_full))
 
 
 def _roles(work: Work, nodes: TableFiles) -> list[ColumnRole]:
-    """What each column is taken for; text and sparse numbers would have to be read as a whole."""
+    """What each column is taken for, by a sample of the rows."""
     columns = _feature_columns(work, nodes)
     if not columns:
         return []
@@ -106,17 +113,22 @@ def _roles(work: Work, nodes: TableFiles) -> list[ColumnRole]:
     table = Table(frame, nodes.name, lambda row: nodes.at(work.database, row), is_file=True)
     roles = []
     for role in settle_roles(table, columns, work.options):
-        if role.role in ("text", "sparse"):
-            if not role.is_guess:
-                raise ValueError(
-                    f"{nodes.name}: ingest does not take column {role.name!r} as {role.role}"
-                )
-            why = f"ignored: it looks like {role.words}, which ingest does not take"
-            role = replace(role, role="ignore", words=why, derived=None)
+        if role.derived is not None and role.role == "sparse":
+            # A sample would lack the rarer names.
+            names = names_with_weights(_cells(work, nodes, role.name))
+            derived = replace(role.derived, detail=names)
+            role = replace(role, words=derived.in_words(), derived=derived)
         roles.append(role)
     for line in lines_about(roles):
         work.note(line)
     return roles
+
+
+def _cells(work: Work, nodes: TableFiles, name: str) -> Iterator[pd.Series[Any]]:
+    """The cells of one column, some rows at a time."""
+    query = f"SELECT {identifier(name)} FROM {nodes.scan()}"
+    for batch in work.database.batches(query, _SAMPLE_ROWS):
+        yield batch.to_pandas()[name]
 
 
 def _feature_columns(work: Work, nodes: TableFiles) -> list[str]:
@@ -169,8 +181,7 @@ def _statistics(
     if derived:
         n_columns = sum(len(column.numbers) for column in derived)
         total, n_zero, n_known = (np.zeros(n_columns) for _ in range(3))
-        for frame in _derived_frames(work, nodes, derived):
-            block = frame.to_numpy(dtype=np.float64)
+        for block in _derived_blocks(work, nodes, derived):
             total += np.nansum(block, axis=0)
             n_zero += (block == 0).sum(axis=0)
             n_known += np.isfinite(block).sum(axis=0)
@@ -179,16 +190,17 @@ def _statistics(
     return means, zeros
 
 
-def _derived_frames(
+def _derived_blocks(
     work: Work, nodes: TableFiles, derived: Sequence[DerivedColumn]
-) -> Iterator[Any]:
+) -> Iterator[npt.NDArray[np.float64]]:
     """The columns of numbers that other columns become, some rows at a time."""
     listed = ", ".join(identifier(column.name) for column in derived)
     n_rows = max(1024, _BLOCK_NUMBERS // sum(len(column.numbers) for column in derived))
     first = 0
     for batch in work.database.batches(f"SELECT {listed} FROM {nodes.scan()}", n_rows):
         frame = batch.to_pandas()
-        yield with_derived(frame, derived, _places(work, nodes, first))
+        made = with_derived(frame, derived, _places(work, nodes, first))
+        yield made.to_numpy(dtype=np.float64)
         first += len(frame)
 
 
@@ -262,7 +274,9 @@ def _encoded(work: Work, encoding: TableEncoding) -> Iterator[Any]:
     plain = [name for name in given if name not in {column.name for column in encoding.derived}]
     columns = [f"{nodes.number(name)} AS {identifier(name)}" for name in plain]
     columns += [identifier(column.name) for column in encoding.derived]
-    columns += [f"{nodes.text(c.name)} AS {identifier(c.name)}" for c in encoding.categorical]
+    words = [column.name for column in encoding.categorical]
+    words += [column.name for column in encoding.text]
+    columns += [f"{nodes.text(name)} AS {identifier(name)}" for name in words]
     n_rows = max(1024, _BLOCK_NUMBERS // max(1, len(encoding.columns)))
     first = 0
     largest = np.finfo(np.float16 if work.request.feature_type == "float16" else np.float32).max

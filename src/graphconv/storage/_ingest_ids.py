@@ -8,8 +8,9 @@ import numpy as np
 
 from graphconv.io.files import file_checksum
 from graphconv.io.progress import counter
+from graphconv.io.table_ids import about_other_spellings
 from graphconv.io.wording import count, naming, shown
-from graphconv.storage._duckdb_tables import TableFiles, identifier
+from graphconv.storage._duckdb_tables import BLANKS, TableFiles, identifier
 from graphconv.storage.stored_graph import ArrayWriter
 
 if TYPE_CHECKING:
@@ -55,14 +56,6 @@ def read_edges(work: Work) -> None:
     source = edges.require(options.source, "source")
     target = edges.require(options.target, "target")
     weight = optional_column(edges, options.weight, "weight")
-    if options.relation is None and "relation" in edges.columns:
-        raise ValueError(
-            naming(
-                "{} has a column 'relation', but ingest takes no triples: "
-                "{relation:''} passes over it",
-                edges.name,
-            )
-        )
     work.found["has_weight"] = weight is not None
     number = "" if weight is None else f", {edges.number(weight)} AS weight"
     database.run(
@@ -124,6 +117,8 @@ def _add_new_ids(work: Work, n_table: int, n_edges: int) -> None:
     if nodes is None or not n_new:
         return
     unknown = f"(SELECT id FROM ids WHERE number >= {n_table})"
+    if not work.found["ids_are_whole"]:
+        _tell_other_spellings(work, nodes.name, n_new, n_edges)
     if work.options.closed_ids:
         row, source, target, is_source = database.rows(
             f"SELECT number, source, target, source IN {unknown} FROM listed "
@@ -144,6 +139,29 @@ def _add_new_ids(work: Work, n_table: int, n_edges: int) -> None:
             f"{_shown_id(ours)} is one of the edges', {_shown_id(theirs)} of the table's"
         )
     work.note(f"{count(n_new, 'node')} only in {edges.name}: no label, features unknown")
+
+
+def _tell_other_spellings(work: Work, place: str, n_new: int, n_edges: int) -> None:
+    """Say which new ids are probably ids of the table; see `table_ids`."""
+    database, n_table = work.database, work.found["n_table"]
+    bare = f"lower(translate(id, {BLANKS}, ''))"
+    number = "regexp_extract(bare, '^0*([0-9]+)(\\.0*)?$', 1)"
+    database.run(
+        "CREATE OR REPLACE TEMP TABLE alike AS WITH spelled AS (SELECT number, id, "
+        f"coalesce(nullif({number}, ''), bare) AS plain FROM (SELECT *, {bare} AS bare FROM ids)) "
+        "SELECT new.number, any_value(new.id) AS id, max_by(known.id, known.number) AS meant "
+        "FROM spelled new JOIN spelled known ON new.plain = known.plain "
+        f"WHERE new.number >= {n_table} AND known.number < {n_table} GROUP BY new.number"
+    )
+    n_likely = int(database.value("SELECT count(*) FROM alike"))
+    if n_likely:
+        (pair,) = database.rows("SELECT id, meant FROM alike ORDER BY number LIMIT 1")
+        n_missed = database.value(
+            "SELECT count(*) FROM listed WHERE source IN (SELECT id FROM alike) "
+            "OR target IN (SELECT id FROM alike)"
+        )
+        counts = (n_likely, n_new), (int(n_missed), n_edges)
+        work.note(about_other_spellings(work.edges.name, place, pair, *counts))
 
 
 def write_ids(work: Work) -> None:

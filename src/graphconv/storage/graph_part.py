@@ -89,7 +89,7 @@ def open_part(folder: Path, part: int, n_parts: int) -> GraphPart:
     >>> from graphconv.storage.partition import partition_graph
     >>> from graphconv.storage.stored_graph import store_graph
     >>> folder = pathlib.Path(tempfile.mkdtemp(), "karate")
-    >>> store_graph(load_dataset("karate"), folder)
+    >>> _ = store_graph(load_dataset("karate"), folder)
     >>> _ = partition_graph(folder, 2, method="contiguous")
     >>> part = open_part(folder, 1, 2)
     >>> part.n_own, part.nodes[:3]

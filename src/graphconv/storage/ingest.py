@@ -12,8 +12,8 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,14 @@ import numpy as np
 
 from graphconv import __version__
 from graphconv.io.column_names import settled_names
+from graphconv.io.databases import is_database, without_password
 from graphconv.io.files import json_text, put_in_place, remove_leftovers, replacing_file
 from graphconv.io.progress import Progress, silent
+from graphconv.io.readers import read_tables
+from graphconv.io.table_encoding import TableEncoding
 from graphconv.io.table_files import Table
 from graphconv.io.table_graph import TableOptions
-from graphconv.io.wording import count, naming
+from graphconv.io.wording import count
 from graphconv.storage._duckdb_tables import Database, TableFiles, find_tables, import_duckdb
 from graphconv.storage._ingest_edges import write_adjacency
 from graphconv.storage._ingest_features import write_features
@@ -33,12 +36,10 @@ from graphconv.storage._ingest_ids import number_edges, read_edges, read_ids, wr
 from graphconv.storage._ingest_nodes import write_labels
 from graphconv.storage.memory import available_memory
 from graphconv.storage.staging import source_state, staged_files
-from graphconv.storage.stored_graph import FORMAT, MANIFEST, verify_files
+from graphconv.storage.stored_graph import FORMAT, MANIFEST, store_graph, verify_files
 
-# What would have to be looked at as a whole.
-_NOT_INGESTED = (
-    "source_type", "target_type", "text", "label_separator", "bins", "relation",
-)  # fmt: skip
+# Options whose tables have to be looked at as a whole.
+_READ_WHOLE = ("source_type", "target_type", "label_separator", "bins", "relation")
 FEATURE_TYPES = ("float32", "float16")
 # Memory of Python, numpy, Arrow and pandas themselves, which DuckDB's limit must leave.
 _OWN_MEMORY = 300 << 20
@@ -50,12 +51,14 @@ class IngestRequest:
 
     Parameters
     ----------
-    edges, nodes : tuples of str
+    edges : tuple of str
+    nodes : tuple of str, or mapping of types to sequences of str
         As for `read_tables`. CSV in UTF-8 and Parquet are scanned in place, rows of databases
         copied batch by batch; other files are read whole.
     output : Path
     options : TableOptions
-        As for `read_tables`. Text columns, several labels per node and triples are not for ingest.
+        As for `read_tables`. Nodes of several types, triples, several labels per node and bins of
+        labels are read whole, too, and so is what has `features` in a file beside.
     memory : int or None
         Bytes that the process should stay within; None: half of what is available.
     feature_type : {"float32", "float16"}
@@ -63,11 +66,12 @@ class IngestRequest:
     """
 
     edges: tuple[str, ...]
-    nodes: tuple[str, ...]
+    nodes: tuple[str, ...] | Mapping[str, Sequence[str]]
     output: Path
     options: TableOptions = field(default_factory=TableOptions)
     memory: int | None = None
     feature_type: str = "float32"
+    features: str | None = None
 
     def __post_init__(self) -> None:
         if not self.edges:
@@ -80,15 +84,26 @@ class IngestRequest:
             raise ValueError(
                 f"ingest needs at least 400 MiB of memory, got {self.memory / (1 << 20):.0f} MiB"
             )
-        for name in _NOT_INGESTED:
-            if getattr(self.options, name) not in (None, (), "", "refuse"):
-                raise ValueError(
-                    naming(
-                        f"ingest does not take {{{name}}}: such tables can only be read into memory"
-                    )
-                )
         if self.options.closed_ids and not self.nodes:
             raise ValueError("closed ids need a node table, got none")
+
+    @property
+    def is_read_whole(self) -> bool:
+        """Whether the tables can't be gone through piece by piece."""
+        is_typed = isinstance(self.nodes, Mapping)
+        asked = any(getattr(self.options, name) not in (None, "") for name in _READ_WHOLE)
+        return is_typed or self.features is not None or asked
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """All that rows come from."""
+        return (*self.edges, *self.node_sources, *([self.features] if self.features else ()))
+
+    @property
+    def node_sources(self) -> tuple[str, ...]:
+        if isinstance(self.nodes, Mapping):
+            return tuple(source for sources in self.nodes.values() for source in sources)
+        return self.nodes
 
 
 @dataclass
@@ -155,6 +170,8 @@ def ingest(request: IngestRequest, progress: Progress = silent) -> dict[str, Any
     output = Path(os.path.realpath(request.output))
     remove_leftovers(output)
     _check_output(output)
+    if request.is_read_whole:
+        return _ingest_whole(request, output, progress)
     work_folder = output.with_name(f".{output.name}.ingest")
     memory = request.memory if request.memory is not None else available_memory() // 2
     identity = _identity(request)
@@ -169,6 +186,10 @@ def ingest(request: IngestRequest, progress: Progress = silent) -> dict[str, Any
     )
     try:
         edges, nodes, notes = _find(request, work_folder / "staged", database)
+        if request.options.relation is None and "relation" in edges.columns:
+            database.close()
+            shutil.rmtree(work_folder)
+            return _ingest_whole(request, output, progress)
         options = _settled_options(request.options, edges, nodes, notes)
         request = replace(request, options=options)
         if not is_resumed:
@@ -198,6 +219,33 @@ def ingest(request: IngestRequest, progress: Progress = silent) -> dict[str, Any
     return manifest
 
 
+def _ingest_whole(request: IngestRequest, output: Path, progress: Progress) -> dict[str, Any]:
+    """Make a stored graph of tables that are read into memory."""
+    progress("reading tables into memory", None, None)
+    options = {key.name: getattr(request.options, key.name) for key in fields(TableOptions)}
+    nodes = request.nodes or None
+    loaded = read_tables(list(request.edges), nodes, features=request.features, **options)
+    # A stored graph has no directions to keep any more.
+    notes = [str(note).removesuffix(" (directed=True keeps directions)") for note in loaded.notes]
+    notes.append("read whole into memory: tables of this kind can't be read piece by piece")
+    encoding = loaded.encoding or TableEncoding()
+    return store_graph(
+        loaded.graph,
+        output,
+        {
+            "name": request.options.name or output.name,
+            "encoding": encoding.to_json(),
+            "notes": [*notes, *loaded.columns],
+            "options": _shown_options(request.options),
+            "sources": [
+                without_password(source) if is_database(source) else Path(source).name
+                for source in request.sources
+            ],
+            "versions": _versions(),
+        },
+    )
+
+
 def _find(
     request: IngestRequest, folder: Path, database: Database
 ) -> tuple[TableFiles, TableFiles | None, list[str]]:
@@ -207,7 +255,7 @@ def _find(
     edges = find_tables(staged_files(*given), database, options.text_format)
     if not request.nodes:
         return edges, None, notes
-    given = (request.nodes, options.node_text_columns, options, folder, notes)
+    given = (request.node_sources, options.node_text_columns, options, folder, notes)
     return edges, find_tables(staged_files(*given), database, options.text_format), notes
 
 
@@ -241,8 +289,7 @@ def _check_output(output: Path) -> None:
 
 def _identity(request: IngestRequest) -> dict[str, Any]:
     """What must be the same for an unfinished ingest to go on: options, and the files' state."""
-    sources = (*request.edges, *request.nodes)
-    files = [state for source in sources for state in source_state(source)]
+    files = [state for source in request.sources for state in source_state(source)]
     values = {
         "version": __version__,
         "format": FORMAT,
@@ -315,12 +362,16 @@ def _manifest(work: Work) -> dict[str, Any]:
         "sources": [
             path.name for path in (*work.edges.paths, *(work.nodes.paths if work.nodes else ()))
         ],
-        "versions": {
-            "graphconv": __version__,
-            "duckdb": import_duckdb().__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
+        "versions": _versions(),
+    }
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "graphconv": __version__,
+        "duckdb": import_duckdb().__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
     }
 
 

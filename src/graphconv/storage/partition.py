@@ -85,7 +85,7 @@ def partition_graph(
     >>> from graphconv.storage.partition import partition_graph
     >>> from graphconv.storage.stored_graph import store_graph
     >>> folder = pathlib.Path(tempfile.mkdtemp(), "karate")
-    >>> store_graph(load_dataset("karate"), folder)
+    >>> _ = store_graph(load_dataset("karate"), folder)
     >>> parts = partition_graph(folder, 2, method="contiguous")
     >>> [part.n_nodes for part in parts], [part.n_halo for part in parts]
     ([17, 17], [9, 8])

@@ -13,9 +13,9 @@ import hashlib
 import math
 import mmap
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from graphconv.graph.names import SPLIT_NAMES
 from graphconv.io.files import file_checksum, json_text, read_json, replacing_folder
 from graphconv.io.progress import Progress, counter, silent
 from graphconv.storage._stored_ids import StoredIds
+from graphconv.storage.memory import available_memory, in_units
 from graphconv.storage.stored_checks import KINDS, Checked, check_graph_arrays
 
 FORMAT = 1
@@ -186,7 +187,9 @@ def open_outline(folder: str | Path) -> Graph:
     return _open(Path(folder).resolve(), with_matrices=False)
 
 
-def store_graph(graph: Graph, folder: str | Path) -> None:
+def store_graph(
+    graph: Graph, folder: str | Path, more: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Write a graph that is in memory as a folder that `open_graph` opens, whole or not at all.
 
     Parameters
@@ -195,6 +198,13 @@ def store_graph(graph: Graph, folder: str | Path) -> None:
         Its ids must be all whole numbers or all text.
     folder : path
         Replaced, if it is there.
+    more : mapping, optional
+        What else the manifest is to say.
+
+    Returns
+    -------
+    dict
+        The manifest that was written.
 
     Examples
     --------
@@ -202,7 +212,8 @@ def store_graph(graph: Graph, folder: str | Path) -> None:
     >>> from graphconv import load_dataset
     >>> from graphconv.storage.stored_graph import open_graph, store_graph
     >>> folder = pathlib.Path(tempfile.mkdtemp(), "karate")
-    >>> store_graph(load_dataset("karate"), folder)
+    >>> store_graph(load_dataset("karate"), folder)["n_nodes"]
+    34
     >>> open_graph(folder)
     Graph('karate': 34 nodes, 78 edges, no features, 4 classes, 34 labelled)
     """
@@ -249,8 +260,41 @@ def store_graph(graph: Graph, folder: str | Path) -> None:
             "ids_file": ids_file,
             "digest": graph.fingerprint(),
             "notes": [],
+            **(more or {}),
         }
         (new / MANIFEST).write_text(json_text(manifest, indent=1), encoding="utf-8")
+    return manifest
+
+
+def graph_in_memory(graph: Graph) -> Graph:
+    """A stored graph as one in memory, its ids text as those of tables are; or a refusal.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from graphconv import load_dataset
+    >>> from graphconv.storage.stored_graph import graph_in_memory, open_graph, store_graph
+    >>> folder = pathlib.Path(tempfile.mkdtemp(), "karate")
+    >>> _ = store_graph(load_dataset("karate"), folder)
+    >>> graph_in_memory(open_graph(folder)).node_ids[:3].tolist()
+    ['0', '1', '2']
+    """
+    n_numbers = graph.adjacency.nnz
+    if graph.features is not None:
+        n_numbers += getattr(graph.features, "nnz", graph.features.size)
+    # Values, columns, and what merging and scaling make of them.
+    n_bytes, n_free = 48 * n_numbers, available_memory()
+    if n_bytes > n_free:
+        raise ValueError(
+            f"{graph.folder} must fit into memory (about {in_units(n_bytes)}, {in_units(n_free)} "
+            "are free) to have new rows merged into it: ingest the old tables with the new ones "
+            "and predict on that folder, or take the new rows alone"
+        )
+    ids = np.array([str(node) for node in graph.node_ids.tolist()], dtype=object)
+    features = graph.features
+    if isinstance(features, np.ndarray):
+        features = np.array(features, dtype=np.float32)
+    return replace(graph, node_ids=ids, features=features)
 
 
 def _write_ids(path: Path, ids: Any) -> dict[str, str]:
