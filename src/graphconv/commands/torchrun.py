@@ -78,6 +78,8 @@ class ParallelRequest:
         if self.wanted.is_baseline or self.wanted.preset == "auto":
             what = "--preset auto" if self.wanted.preset == "auto" else self.wanted.model
             raise ValueError(f"{what} can't be trained by several processes")
+        if dict(self.wanted.settings).get("correct_and_smooth"):
+            raise ValueError("--correct-and-smooth can't be had of several processes")
         if self.wanted.device != "cpu":
             raise ValueError("several processes train on their processors, got --device")
         return Path(name)

@@ -75,6 +75,9 @@ class GCNClassifier(  # type: ignore[call-arg]
         Share of its own prediction that a node keeps at each of these steps, with appnp.
     row_dropout : float, optional
         Probability of dropping all features of a node in training, with grand.
+    correct_and_smooth : bool, optional
+        Spread the errors on training labels to neighbours, then smooth what the model says over the
+        graph, training labels among it.
     scaling : str, optional
         How features are scaled; 'auto' looks at them. One of auto, row, l2, standard, none.
     dropout : float or sequence of float, optional
@@ -198,6 +201,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         steps: int | None = None,
         restart: float | None = None,
         row_dropout: float | None = None,
+        correct_and_smooth: bool | None = None,
         scaling: Scaling | None = None,
         dropout: Any = None,
         copies: int | None = None,
@@ -235,6 +239,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         self.steps = steps
         self.restart = restart
         self.row_dropout = row_dropout
+        self.correct_and_smooth = correct_and_smooth
         self.scaling = scaling
         self.dropout = dropout
         self.copies = copies

@@ -96,6 +96,13 @@ class Settings:
         MODEL,
         "Probability of dropping all features of a node in training, with grand.",
     )
+    correct_and_smooth: bool = setting(
+        False,
+        SWITCH,
+        MODEL,
+        "Spread the errors on training labels to neighbours, then smooth what the model says "
+        "over the graph, training labels among it.",
+    )
     scaling: Scaling = setting(
         "auto", one_of(SCALINGS), MODEL, "How features are scaled; 'auto' looks at them."
     )

@@ -57,6 +57,11 @@ def explain(
     (11, 0)
     """
     graph = fitted.graph if graph is None else graph
+    if fitted.settings.correct_and_smooth:  # then all nodes have a say, not a neighbourhood alone
+        from graphconv.results.removal import explain_by_removal
+
+        names = fitted.graph.class_names
+        return explain_by_removal(fitted.ensemble_probabilities, graph, node, names, label)
     position = position_of(graph, node)
     around = Neighbourhood(fitted, graph, position)
     probabilities = around.calibrated([Edit()])[0]

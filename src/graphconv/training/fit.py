@@ -124,6 +124,8 @@ def fit_gcn(
     check_trainable(graph)
     graph = hold_out(graph, validation_fraction, seeds[0])
     settings = resolve_settings("robust" if preset == "auto" else preset, overrides)
+    if settings.correct_and_smooth and graph.folder is not None:
+        raise ValueError(naming("{correct_and_smooth} must be off for a graph on disk"))
     choice = ""
     if preset == "auto":
         if graph.folder is not None:

@@ -24,6 +24,7 @@ from graphconv.graph.unknown_features import is_undescribed
 from graphconv.models.settings import Settings
 from graphconv.storage.memory import available_memory
 from graphconv.training.calibration import Calibration, calibrate_apart
+from graphconv.training.correct_and_smooth import correct_and_smooth, known_nodes
 from graphconv.training.loop import DivergedError, single_torch_thread
 from graphconv.training.scores import mean_over_runs
 
@@ -109,6 +110,21 @@ class FittedGCN:
         and `inference.run_in_blocks`, which says what `scratch` and `advance` are.
         """
         graph = self._checked(graph)
+        if self.settings.correct_and_smooth:
+            every = self._of_network(graph, None, scratch, advance)
+            here, there = known_nodes(self.graph, graph)
+            better = correct_and_smooth(graph, every, here, self.graph.labels[there])
+            return better if nodes is None else better[nodes]
+        return self._of_network(graph, nodes, scratch, advance)
+
+    def _of_network(
+        self,
+        graph: Graph,
+        nodes: IntArray | None,
+        scratch: Path | None,
+        advance: Callable[[int], None] | None,
+    ) -> FloatMatrix:
+        """The same, as the network gives them."""
         if nodes is not None or not works_in_blocks(graph, self.network):
             return self.batch_probabilities(self._batch(graph, nodes))
         with torch.no_grad(), single_torch_thread():
@@ -124,6 +140,7 @@ class FittedGCN:
     def batch_probabilities(self, batch: Batch) -> FloatMatrix:
         """Probabilities of a batch's targets, shape (n_targets, n_replicas, n_classes).
 
+        As the network gives them, whatever is made of them later.
         The batch's features are taken as they are: they must have been through the scaler.
         """
         with torch.no_grad(), single_torch_thread():

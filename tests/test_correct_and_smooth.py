@@ -1,0 +1,120 @@
+"""Tests of correct and smooth: a graph of five nodes by hand, and its life after a model."""
+
+import numpy as np
+import pytest
+
+from graphconv import GCNClassifier, Graph, load_dataset, load_model
+from graphconv.training import correct_and_smooth as module
+from graphconv.training.correct_and_smooth import correct_and_smooth, known_nodes
+from graphconv.training.fit import fit_gcn
+
+# 0 - 1 - 2 and 3 - 4; nodes 0 and 3 are known.
+EDGES = np.zeros((5, 5))
+for first, second in ((0, 1), (1, 2), (3, 4)):
+    EDGES[first, second] = EDGES[second, first] = 1
+FIVE = Graph(
+    EDGES, np.arange(10.0).reshape(5, 2), labels=[0, -1, -1, 1, -1], node_ids=list("abcde")
+)
+SAID = np.array([[0.4, 0.6], [0.4, 0.6], [0.5, 0.5], [0.3, 0.7], [0.6, 0.4]], dtype=np.float32)
+
+
+def by_hand(n_steps):
+    """The equations with numpy's dense matrices, in double precision."""
+    degree = EDGES.sum(axis=1)
+    s = EDGES / np.sqrt(np.outer(degree, degree))
+    known, answers = [0, 3], np.eye(2)
+
+    def walk(start, share):
+        now = start
+        for _ in range(n_steps):
+            now = (1 - share) * start + share * s @ now
+        return now
+
+    errors = np.zeros((5, 2))
+    errors[known] = answers - SAID[known]  # (0.6, -0.6) and (-0.3, 0.3)
+    spread = walk(errors, module.CORRECTION)
+    size = (1.2 + 0.6) / 2
+    corrected = SAID + size * spread / np.abs(spread).sum(axis=1, keepdims=True)
+    corrected[known] = answers
+    smooth = np.maximum(walk(corrected, module.SMOOTHING), 0)
+    return smooth / smooth.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("n_steps", [2, 50])
+def test_equals_its_equations_on_five_nodes(monkeypatch, n_steps):
+    # After one step node 2 would not have heard of an error yet.
+    monkeypatch.setattr(module, "N_STEPS", n_steps)
+    known = np.array([0, 3])
+    found = correct_and_smooth(FIVE, SAID[:, None], known, np.array([0, 1]))
+    np.testing.assert_allclose(found[:, 0], by_hand(n_steps), atol=1e-5)
+    assert found[:, 0].argmax(axis=1).tolist() == [0, 0, 0, 1, 1]
+
+
+def test_nodes_without_neighbours_keep_what_the_model_said():
+    lonely = Graph([[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+    said = np.array([[[0.5, 0.5]], [[0.5, 0.5]], [[0.2, 0.8]]], dtype=np.float32)
+    found = correct_and_smooth(lonely, said, np.array([0]), np.array([0]))
+    np.testing.assert_allclose(found[2], said[2], atol=1e-6)
+
+
+def test_several_labels_stay_between_none_and_all():
+    pair = Graph([[0, 1], [1, 0]])
+    said = np.full((2, 1, 3), 0.5, dtype=np.float32)
+    found = correct_and_smooth(pair, said, np.array([0]), np.array([[1, 0, 1]]))
+    assert ((found >= 0) & (found <= 1)).all()
+    assert (found[1, 0] > 0.5).tolist() == [True, False, True]
+
+
+def test_without_known_labels_nothing_changes():
+    nobody = np.empty(0, dtype=np.int64)
+    assert correct_and_smooth(FIVE, SAID[:, None], nobody, nobody) is not None
+    np.testing.assert_array_equal(
+        correct_and_smooth(FIVE, SAID[:, None], nobody, nobody), SAID[:, None]
+    )
+
+
+def test_known_nodes_are_found_by_id_in_a_larger_graph():
+    order = [4, 0, 3, 1, 2]
+    larger = Graph(
+        EDGES[np.ix_(order, order)],
+        FIVE.features[order],
+        node_ids=[FIVE.node_ids[k] for k in order],
+    )
+    here, there = known_nodes(FIVE, larger)
+    assert here.tolist() == [1, 2]
+    assert there.tolist() == [0, 3]
+
+
+def test_rows_that_are_other_nodes_are_not_taken_for_known_ones():
+    other = Graph(EDGES, FIVE.features + 1, node_ids=FIVE.node_ids)
+    assert known_nodes(FIVE, other)[0].tolist() == []
+
+
+def test_a_perceptron_gains_and_is_saved(tmp_path):
+    cora = load_dataset("cora")
+    wanted = np.array(cora.class_names)[cora.labels[cora.test_index]]
+    settings = {"random_state": 0, "propagation": "none", "max_epochs": 60}
+    plain = GCNClassifier(**settings).fit(cora)
+    better = GCNClassifier(**settings, correct_and_smooth=True).fit(cora)
+    accuracy = [(clf.transduction_[cora.test_index] == wanted).mean() for clf in (plain, better)]
+    assert accuracy[1] > accuracy[0] + 0.1
+    better.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(), better.predict_proba())
+    # The same nodes in another order are the same nodes.
+    np.testing.assert_allclose(better.predict_proba(cora), better.predict_proba(), atol=1e-6)
+    assert better.explain(cora.node_ids[int(cora.test_index[0])]).edges
+
+
+def test_some_nodes_get_what_all_nodes_get():
+    fitted = fit_gcn(load_dataset("karate"), overrides={"correct_and_smooth": True})
+    some = np.array([3, 30])
+    np.testing.assert_array_equal(fitted.probabilities(nodes=some), fitted.probabilities()[some])
+
+
+def test_a_graph_on_disk_is_refused(tmp_path):
+    from graphconv.storage.stored_graph import open_graph, store_graph
+
+    store_graph(load_dataset("karate"), tmp_path / "graph")
+    with pytest.raises(ValueError, match="correct_and_smooth must be off for a graph on disk"):
+        fit_gcn(open_graph(tmp_path / "graph"), overrides={"correct_and_smooth": True})
