@@ -94,6 +94,7 @@ class TableColumns:
     target_type: opt.TargetType = None
     weight: opt.Weight = None
     relation: opt.Relation = None
+    edge_features: opt.EdgeFeatures = None
     id: opt.Id = "id"
     label: opt.Label = "label"
     label_separator: opt.LabelSeparator = None
@@ -119,7 +120,7 @@ class TableColumns:
     def options(self) -> dict[str, Any]:
         """The fields of a `TableOptions`."""
         options = asdict(self)
-        for name in ("categorical", "text", "ignore", "date", "roles"):
+        for name in ("categorical", "text", "ignore", "date", "roles", "edge_features"):
             options[name] = column_names(options[name])
         return options
 

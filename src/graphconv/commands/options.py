@@ -155,6 +155,14 @@ Relation = Annotated[
         "Column of relations (triples). Default: 'relation', if it is there.",
     ),
 ]
+EdgeFeatures = Annotated[
+    list[str] | None,
+    _table(
+        "--edge-features",
+        "COLUMN",
+        "Column of the edges that becomes features: each edge is made a node. Several as A,B.",
+    ),
+]
 Id = Annotated[str, _table("--id", "COLUMN", "Column of node ids.")]
 Label = Annotated[
     str, _table("--label", "COLUMN", "Column of labels; empty cells are to be predicted.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from graphconv.io.column_names import settled_names
@@ -148,6 +149,8 @@ class _Look:
             self.options = settled_names(edge_table, node_table, options, self.notes)
             for name in ("source", "target"):
                 self.need(edge_table, name)
+            for column in self.options.edge_features:
+                self.attempt(partial(column_of, edge_table, column, "edge_features"))
         if node_table is not None:
             self.look_at_nodes(node_table)
         if edge_table is not None:
@@ -156,6 +159,7 @@ class _Look:
         if edge_table is not None:
             uses = {getattr(self.options, use): use for use in ("source", "target")}
             uses |= {getattr(self.options, use): use for use in ("weight", "relation")}
+            uses |= dict.fromkeys(self.options.edge_features, "feature of the edge")
             reports.append(_report(edge_table, "edges", {n: u for n, u in uses.items() if n}))
         if node_table is not None:
             uses = {name: role.words for name, role in self.roles.items()}

@@ -52,7 +52,11 @@ class _TypeOfNode:
 
 
 def build_typed_graph(
-    edges: Table, tables: Mapping[str, Table], options: TableOptions
+    edges: Table,
+    tables: Mapping[str, Table],
+    options: TableOptions,
+    *,
+    is_undirected: bool = False,
 ) -> LoadedGraph:
     """Make a graph of edges and the tables of several types of nodes.
 
@@ -64,6 +68,8 @@ def build_typed_graph(
     options : TableOptions
         `source_type` and `target_type` say what the ends of edges are. Where they don't, an end is
         of the type whose table has its id.
+    is_undirected : bool
+        The edges have no direction to begin with, so there is nothing to say about losing it.
 
     Examples
     --------
@@ -99,7 +105,9 @@ def build_typed_graph(
             )
     columns: list[str] = []
     kinds = [_type_of_node(name, tables, own, ends, options, notes, columns) for name in names]
-    loaded = _assembled(edges, kinds, ends, options, own.get(labelled, options), notes)
+    loaded = _assembled(
+        edges, kinds, ends, options, own.get(labelled, options), notes, is_undirected
+    )
     return replace(loaded, columns=tuple(columns))
 
 
@@ -221,6 +229,7 @@ def _assembled(
     options: TableOptions,
     label_options: TableOptions,
     notes: list[str],
+    is_undirected: bool,
 ) -> LoadedGraph:
     labelled = kinds[0]
     place: dict[tuple[str, Any], int] = {}
@@ -235,7 +244,7 @@ def _assembled(
         + f"; {labelled.name} is what is labelled"
     )
     adjacency = edge_adjacency(
-        source, target, edge_weights(edges, options), len(place), options, notes, False
+        source, target, edge_weights(edges, options), len(place), options, notes, is_undirected
     )
     features, feature_names = _typed_features(kinds)
     label_options = replace(label_options, require_label=False, encoding=options.encoding)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import Duplicates, Graph, SelfLoops
+from graphconv.io.edge_nodes import EDGE, NODE, edge_feature_columns, with_edge_nodes
 from graphconv.io.feature_files import FeatureSource, with_features
 from graphconv.io.node_types import build_typed_graph
 from graphconv.io.number_columns import MissingValue
@@ -41,6 +42,7 @@ def read_tables(
     target_type: str | None = None,
     weight: str | None = None,
     relation: str | None = None,
+    edge_features: Sequence[str] = (),
     id: str = "id",
     label: str = "label",
     split_column: str | None = None,
@@ -97,6 +99,10 @@ def read_tables(
         Its columns of weights (finite, not negative) and of relations. None: the column called
         "weight" or "relation", if there is one; "": none. Relations make the file a list of
         triples (head, relation, tail), and the graph the paper's bipartite one.
+    edge_features : sequence of str
+        Its columns that say something of an edge, such as an amount: numbers, or what `categorical`
+        and the like declare. Each edge then becomes a node that carries them, between the two it
+        joins, as the paper suggests; see `edge_nodes`.
     id, label : str
         The columns of the node file with the ids and the classes. A class that is missing is one
         to predict: an empty cell, or NA, NaN, null and the like.
@@ -173,6 +179,7 @@ def read_tables(
         target_type=target_type,
         weight=weight,
         relation=relation,
+        edge_features=edge_features,
         id=id,
         label=label,
         split_column=split_column,
@@ -228,6 +235,11 @@ def _build(
 ) -> LoadedGraph:
     """A graph of nodes of one type, or of several."""
     has_types = options.source_type is not None or options.target_type is not None
+    columns = edge_feature_columns(options)
+    if columns:
+        if isinstance(nodes, Mapping) or has_types:
+            raise ValueError("edges must join nodes of one type to have features, got several")
+        return _build_with_edge_nodes(edges, nodes, options)
     if isinstance(nodes, Mapping):
         return build_typed_graph(edges, nodes, options)
     if not has_types and not (options.encoding and options.encoding.types):
@@ -238,6 +250,19 @@ def _build(
             "types"
         )
     return build_typed_graph(edges, {}, options)
+
+
+def _build_with_edge_nodes(edges: Table, nodes: Table | None, options: TableOptions) -> LoadedGraph:
+    """A graph in which every edge is a node that carries its columns."""
+    columns = edge_feature_columns(options)
+    if options.merge_into is not None and not len(edges.frame):
+        tables = {} if nodes is None else {NODE: nodes}
+        options = replace(options, source_type=NODE, target_type=EDGE)
+    else:
+        edges, tables, options = with_edge_nodes(edges, nodes, options)
+    loaded = build_typed_graph(edges, tables, options, is_undirected=True)
+    encoding = loaded.encoding or TableEncoding()
+    return replace(loaded, encoding=replace(encoding, edge_columns=columns))
 
 
 def _no_edges(options: TableOptions) -> Table:
@@ -299,7 +324,8 @@ def from_networkx(
         The edge attribute with the weight; an edge without it weighs 1.
     **options
         Those of `read_tables` that are not about columns of edges: `split_column`, `categorical`,
-        `text`, `label_separator`, `directed`, `duplicates`, `self_loops`, `encoding`, `name`.
+        `text`, `label_separator`, `directed`, `duplicates`, `self_loops`, `encoding`, `name`; and
+        `edge_features`, the edge attributes that edges carry as nodes.
 
     Returns
     -------
@@ -360,19 +386,23 @@ def build_networkx(
     elif edges and weight not in (None, "weight"):
         raise ValueError(f"{name} has no edge with the attribute {weight!r}")
 
-    used = {weight, "id"}  # readers of files number edges
+    for key in edge_feature_columns(options):
+        if edges and not any(key in data for _, _, data in edges):
+            raise ValueError(f"{name} has no edge with the attribute {key!r}")
+        ends[key] = [data.get(key) for _, _, data in edges]
+    used = {weight, "id", *edge_feature_columns(options)}  # readers of files number edges
     others = dict.fromkeys(key for _, _, data in edges for key in data if key not in used)
     notes = tuple(unused(name, "edge attributes", others))
 
     def edge_at(row: int) -> str:
         return f"{name}, edge {shown(edges[row][0])} to {shown(edges[row][1])}"
 
-    return build_graph(
-        Table(pd.DataFrame(ends), name, edge_at, notes=notes),
-        Table(pd.DataFrame(columns), name, lambda row: f"{name}, node {shown(ids[row])}"),
-        replace(options, id=_ID, source="source", target="target", weight=None, relation=""),
-        is_undirected=is_undirected,
-    )
+    edge_table = Table(pd.DataFrame(ends), name, edge_at, notes=notes)
+    nodes = Table(pd.DataFrame(columns), name, lambda row: f"{name}, node {shown(ids[row])}")
+    plain = replace(options, id=_ID, source="source", target="target", weight=None, relation="")
+    if edge_feature_columns(options):
+        return _build_with_edge_nodes(edge_table, nodes, plain)
+    return build_graph(edge_table, nodes, plain, is_undirected=is_undirected)
 
 
 # No attribute of a node is called so.

@@ -39,6 +39,7 @@ class TableOptions:
     target_type: str | None = None
     weight: str | None = None
     relation: str | None = None
+    edge_features: Sequence[str] = ()
     id: str = "id"
     label: str = "label"
     split_column: str | None = None
@@ -93,7 +94,7 @@ class TableOptions:
         # text="title" for text=["title"] is an easy slip, and would be read as five columns.
         if isinstance(self.roles, Mapping):
             object.__setattr__(self, "roles", [f"{c}={role}" for c, role in self.roles.items()])
-        for field in ("categorical", "text", "ignore", "date", "roles"):
+        for field in ("categorical", "text", "ignore", "date", "roles", "edge_features"):
             value = getattr(self, field)
             object.__setattr__(self, field, (value,) if isinstance(value, str) else tuple(value))
         for name, _, role in (pair.rpartition("=") for pair in self.roles):

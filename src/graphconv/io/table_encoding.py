@@ -93,6 +93,9 @@ class TableEncoding:
     relations : tuple of str
         Relations of a knowledge graph. They are no columns of the table: their one-hot features
         belong to the nodes that `readers.from_frames` makes of them.
+    edge_columns : tuple of str
+        Columns of the edge table that edges, made nodes, carry: see `edge_nodes`. How they become
+        features is in `types`.
     label_edges : tuple of float
         Where the labels are a number cut into bins: what parts them.
     types : tuple of (str, TableEncoding)
@@ -126,6 +129,7 @@ class TableEncoding:
     label_edges: tuple[float, ...] = ()
     derived: tuple[DerivedColumn, ...] = ()
     types: tuple[tuple[str, TableEncoding], ...] = ()
+    edge_columns: tuple[str, ...] = ()
 
     @classmethod
     def fit(
@@ -293,6 +297,7 @@ class TableEncoding:
             "missing_value": self.missing_value,
             "label_edges": list(self.label_edges),
             "types": [[name, encoding.to_json()] for name, encoding in self.types],
+            "edge_columns": list(self.edge_columns),
         }
 
     @classmethod
@@ -324,6 +329,7 @@ class TableEncoding:
                 types=tuple(
                     (str(name), cls.from_json(part)) for name, part in content.get("types", ())
                 ),
+                edge_columns=_strings(content.get("edge_columns", ())),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not the encoding of a table: {error!r}") from None

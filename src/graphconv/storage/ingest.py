@@ -39,7 +39,9 @@ from graphconv.storage.staging import source_state, staged_files
 from graphconv.storage.stored_graph import FORMAT, MANIFEST, store_graph, verify_files
 
 # Options whose tables have to be looked at as a whole.
-_READ_WHOLE = ("source_type", "target_type", "label_separator", "bins", "relation")
+_READ_WHOLE = (
+    "source_type", "target_type", "label_separator", "bins", "relation", "edge_features",
+)  # fmt: skip
 FEATURE_TYPES = ("float32", "float16")
 # Memory of Python, numpy, Arrow and pandas themselves, which DuckDB's limit must leave.
 _OWN_MEMORY = 300 << 20
@@ -91,7 +93,7 @@ class IngestRequest:
     def is_read_whole(self) -> bool:
         """Whether the tables can't be gone through piece by piece."""
         is_typed = isinstance(self.nodes, Mapping)
-        asked = any(getattr(self.options, name) not in (None, "") for name in _READ_WHOLE)
+        asked = any(getattr(self.options, name) not in (None, "", ()) for name in _READ_WHOLE)
         return is_typed or self.features is not None or asked
 
     @property
