@@ -100,16 +100,19 @@ audit: $(VENV)/.runtime
 	$(PIP) pip-audit
 	$(BIN)/pip-audit --local --skip-editable
 
-# Changed files to every reader, for ten minutes: `make fuzz SECONDS=36000` for longer. Every finding
-# names the input, which follows from the seed.
+# Changed files to every reader, for ten minutes: `make fuzz SECONDS=36000` for longer; it can be
+# interrupted and goes on where it was. Every finding names the input, which follows from the seed.
 SECONDS ?= 600
 SEED ?= 0
 fuzz: $(VENV)/.develop
-	$(BIN)/python -m scripts.fuzz --seconds $(SECONDS) --seed $(SEED)
+	mkdir -p build
+	$(BIN)/python -m scripts.fuzz --seconds $(SECONDS) --seed $(SEED) --state build/fuzz-$(SEED).json
 
-# Commands killed, and disks full or read-only, at every change of the disk; takes an hour.
+# Commands killed, writes torn, and disks full or read-only, at every system call that changes the
+# disk; about half an hour. It can be interrupted and goes on where it was. Needs Linux on x86-64.
 faults: $(VENV)/.develop
-	$(BIN)/python -m scripts.faults
+	mkdir -p build
+	$(BIN)/python -m scripts.faults --log build/faults.jsonl
 
 # The labelling server killed at 200 random moments while somebody answers: nothing may be lost.
 KILLS ?= 200

@@ -33,8 +33,11 @@ from typing import Any
 from scripts.faults_scenarios import SCENARIOS, Scenario, make_tables, prepare_downloads
 
 MODES = ("kill", "torn", "full", "read-only")
-_NUMBERS = {"count": 0, "kill": 1, "torn": 2, "full": 3, "read-only": 4}
-_REASONS = {"full": "disk is full", "read-only": "Read-only file system"}
+NUMBERS = {"count": 0, "kill": 1, "torn": 2, "full": 3, "read-only": 4}
+_REASONS = {
+    "full": ("disk is full", "No space left on device"),
+    "read-only": ("Read-only file system",),
+}
 SOURCE = Path(__file__).with_name("faults.c")
 
 
@@ -101,9 +104,7 @@ class Workplace:
         sys.argv = ["graphconv", *command]
         counter = ctypes.addressof(ctypes.c_char.from_buffer(tally))
         folder = os.fsencode(f"{place}/")
-        error = self.shim.watch(
-            ctypes.c_void_p(counter), ctypes.c_int64(at), _NUMBERS[mode], folder
-        )
+        error = self.shim.watch(ctypes.c_void_p(counter), ctypes.c_int64(at), NUMBERS[mode], folder)
         assert error == 0, os.strerror(error)
         code = cli._run()
         sys.stdout.flush()
@@ -193,7 +194,7 @@ def _wrong_words(ended: Ended, mode: str) -> str:
         last = (ended.said.strip().splitlines() or [""])[-1]
         if ended.code != 2:
             return f"exit {ended.code}: {last}"
-        if not (_is_one_line(ended.said) and _REASONS[mode] in last):
+        if not (_is_one_line(ended.said) and any(reason in last for reason in _REASONS[mode])):
             return f"says: {last}"
     return ""
 

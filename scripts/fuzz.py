@@ -115,9 +115,9 @@ class Turn:
                 self._read_inputs()
                 code = 0
             except FindingError as finding:
-                print(finding, file=sys.stderr, flush=True)
+                os.write(2, str(finding).encode())
             except BaseException:
-                traceback.print_exc()
+                os.write(2, traceback.format_exc().encode())
             finally:
                 os._exit(code)
         code = self._wait(process)

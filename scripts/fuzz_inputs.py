@@ -223,7 +223,7 @@ def change_pickle(content: bytes, rng: random.Random) -> bytes:
 
 
 def pickled(value: Any) -> bytes:
-    return pickle.dumps(value, protocol=2)
+    return pickle.dumps(value, protocol=4)
 
 
 def zipped(members: dict[str, bytes]) -> bytes:

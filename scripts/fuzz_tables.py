@@ -17,7 +17,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from graphconv import Graph, read_tables
-from graphconv.estimators.runs import RunLog
+from graphconv.estimators.runs import RunLog, Series
 from graphconv.io.label_file import latest_labels, read_label_lines
 from scripts import fuzz_inputs as inputs
 
@@ -25,7 +25,10 @@ Kind = tuple[bytes, tuple[inputs.Change, ...], Callable[[bytes], None]]
 EDGES = b"source,target,weight\na,b,1\nb,c,2.5\nc,d,1\n"
 NODES = b"id,label,age,town,split\na,x,1,Oslo,train\nb,y,2,Rome,\nc,,3,Oslo,\nd,x,4,Rome,test\n"
 LABELS = b"time,node,label,who,how,action\n2026-01-01T12:00:00Z,a,x,me,asked,1\n,b,,me,undo,1\n"
-RUN = {"fingerprint": "f", "seed": 3, "method": "gcn", "test_accuracy": 0.5, "seconds": 1.5}
+SETTINGS = {"method": "sgc", "params": {"n_hops": 2}, "gcn": {"hidden": [16]}}
+RUN = json.dumps(
+    {"task": "table2", "dataset": "cora", "method": "gcn", "settings": SETTINGS, "seed": 3}
+).encode()
 BYTES = inputs.change_bytes
 TEXT = (inputs.change_text, inputs.change_text, BYTES)
 JSON = (inputs.change_json, inputs.change_json, BYTES)
@@ -77,7 +80,7 @@ def table_kinds(folder: Path, use: Callable[[Graph], None]) -> dict[str, Kind]:
         "labels.csv": kind(
             "labels.csv", LABELS, TEXT, lambda path: latest_labels(read_label_lines(path))
         ),
-        "runs.jsonl": kind("runs.jsonl", json.dumps(RUN).encode(), JSON, _read_runs),
+        "runs.jsonl": kind("runs.jsonl", RUN, JSON, _read_runs),
         "ingest": kind("ingest.csv", EDGES, TEXT, partial(_ingest, folder / "ingested")),
     }
 
@@ -152,7 +155,7 @@ def _sheet() -> bytes:
 def _read_runs(path: Path) -> None:
     path.write_bytes(path.read_bytes() + b"\n")
     with RunLog(path) as log:
-        log.seeds("f")
+        log.missing(Series("table2", "cora", "gcn", print, SETTINGS, seeds=(3, 4)))
 
 
 def _ingest(output: Path, path: Path) -> None:

@@ -1,25 +1,85 @@
 """A few kills and disk errors at fixed places; `make faults` strikes at every one."""
 
+import ctypes
+import errno
+import json
+import mmap
+import os
+import platform
+import shutil
+import signal
+import subprocess
 import sys
 
 import pytest
+from tests.command_line import ROOT
 
-if sys.platform != "linux":
-    pytest.skip("the harness forks", allow_module_level=True)
+if sys.platform != "linux" or platform.machine() != "x86_64" or shutil.which("cc") is None:
+    pytest.skip("the harness needs Linux on x86-64 and a C compiler", allow_module_level=True)
 pytest.importorskip("duckdb")
 
 from scripts import faults
 
 
+def test_a_rerun_makes_all_whole(tmp_path):
+    command = [sys.executable, "-m", "scripts.faults", "--every", "43", "--log", tmp_path / "log"]
+    command += ["--scenarios", "predict", "train over a model", "ingest over a graph", "download"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
+    summary = json.loads(done.stdout)
+    assert summary["findings"] == []
+    assert done.returncode == 0
+    assert {mode: summary[mode] for mode in faults.MODES} == {
+        mode: {"same": summary["points"] // 4} for mode in faults.MODES
+    }
+    assert summary["points"] >= 4 * 10
+
+
+def write_two_files(folder, shim, mode, at):
+    """In a process of its own, so that the filter ends with it: its exit code, and its calls."""
+    with mmap.mmap(-1, mmap.PAGESIZE) as tally:
+        process = os.fork()
+        if process == 0:
+            code = 1
+            try:
+                counter = ctypes.addressof(ctypes.c_char.from_buffer(tally))
+                place = os.fsencode(f"{folder}/")
+                shim.watch(ctypes.c_void_p(counter), ctypes.c_int64(at), mode, place)
+                for name in ("one", "two"):
+                    file = os.open(folder / name, os.O_WRONLY | os.O_CREAT, 0o644)
+                    os.write(file, b"12345678")
+                    os.close(file)
+                os.rename(folder / "two", folder / "three")
+                code = 0
+            except OSError as error:
+                code = error.errno
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(process, 0)
+        return os.waitstatus_to_exitcode(status), int.from_bytes(tally[:8], "little")
+
+
+def contents(folder):
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
 @pytest.mark.parametrize(
-    ("name", "mode", "every"),
+    ("mode", "at", "code", "left"),
     [
-        ("ingest over a graph", "kill", 20),
-        ("predict", "kill", 4),
-        ("predict", "read-only", 4),
+        ("count", 0, 0, {"one": "12345678", "three": "12345678"}),
+        ("kill", 1, -signal.SIGKILL, {}),
+        ("kill", 4, -signal.SIGKILL, {"one": "12345678", "two": ""}),
+        ("torn", 4, -signal.SIGKILL, {"one": "12345678", "two": "1234"}),
+        ("kill", 5, -signal.SIGKILL, {"one": "12345678", "two": "12345678"}),
+        ("full", 2, errno.ENOSPC, {"one": ""}),
+        ("full", 5, 0, {"one": "12345678", "three": "12345678"}),
+        ("read-only", 5, errno.EROFS, {"one": "12345678", "two": "12345678"}),
     ],
 )
-def test_a_rerun_makes_all_whole(tmp_path, name, mode, every):
-    found = list(faults.disturb(tmp_path, name, mode, every))
-    assert len(found) > 1
-    assert [outcome for outcome in found if outcome != "same"] == []
+def test_the_harness_strikes_where_it_should(tmp_path, mode, at, code, left):
+    shim = ctypes.CDLL(str(faults.build_shim(tmp_path)))
+    folder = tmp_path / "watched"
+    folder.mkdir()
+    ended, n_calls = write_two_files(folder, shim, faults.NUMBERS[mode], at)
+    assert ended == code
+    assert n_calls == (at if code else 5)
+    assert contents(folder) == left

@@ -33,9 +33,11 @@ def test_file_appears_whole(tmp_path, before):
     if before:
         path.write_text(before)
     with replacing_file(path) as new:
-        assert new.suffix == ".csv"
-        assert new.parent == tmp_path
+        assert new.name == "table.csv"
+        assert new.parent.parent == tmp_path
         new.write_text("half")
+        # safetensors writes to a file with a name of its own before; a kill must not leave that.
+        (new.parent / ".tmpX1y2Z3").write_text("half")
         # Nothing shows until the block is through.
         assert (path.read_text() if before else path.exists()) == (before or False)
         new.write_text("all of it")
@@ -216,11 +218,10 @@ def test_a_number_that_is_used_again_is_another_process(tmp_path):
     mine = _process(os.getpid())
     assert mine == _process(os.getpid())
     assert int(mine.rpartition("-")[2]) > 1
-    leftover = tmp_path / f".model.graphconv-{os.getpid()}-1.training"
-    leftover.write_text("half")
-    (tmp_path / f".model.graphconv-{os.getpid()}-1.new").mkdir()
+    for name in ("model", "model.training"):
+        (tmp_path / f".{name}.graphconv-{os.getpid()}-1.new").mkdir()
     # Whoever is running and may be writing is left alone; so is what is nobody's.
-    others = [f".model.{_process(os.getppid())}.training", ".model.2024-x.training"]
+    others = [f".model.training.{_process(os.getppid())}.new", ".model.2024-x.training"]
     for name in others:
         (tmp_path / name).write_text("half")
     with replacing_file(tmp_path / "model.training") as new:

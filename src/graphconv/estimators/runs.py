@@ -113,7 +113,8 @@ def _recorded_fingerprint(record: Record) -> str:
     """That of the series a line belongs to; empty where there is no such series any more."""
     try:
         return _fingerprint(record["task"], record["dataset"], json_text(record["settings"]))
-    except (KeyError, TypeError, ValueError):  # a line of an earlier form, a setting that is gone
+    # A line of an earlier form, a setting that is gone, a method that is no text.
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return ""
 
 
@@ -175,7 +176,7 @@ class RunLog:
         try:
             record: Record = json.loads(line)
             int(record["seed"])
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise ValueError(
                 f"{self.path}, line {number}: must be a run as JSON, got {line[:60]!r}; "
                 "remove the line to have the run repeated"

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphconv.graph.checks import check_sparse
+from graphconv.io.array_files import check_unpacked_size
 from graphconv.io.compression import plain_suffix
 from graphconv.io.delimited import check_distinct, open_text, unreadable_as_value_error
 from graphconv.io.matrix_market import read_matrix_market
@@ -22,7 +23,7 @@ from graphconv.io.number_columns import finite_numbers
 from graphconv.io.table_columns import TableOptions
 from graphconv.io.table_files import Table, as_text, existing_file
 from graphconv.io.table_sources import Source, read_source
-from graphconv.io.wording import count, shown
+from graphconv.io.wording import count, one_line, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,10 +78,14 @@ def _matrix(features: Any, name: str) -> sp.csr_array:
                     raise ValueError(f"{name} must be a Matrix Market file: {error}") from None
         else:
             try:
-                features = sp.load_npz(path)
+                with path.open("rb") as file:
+                    check_unpacked_size(file)
+                    features = sp.load_npz(file)
+            except MemoryError:
+                raise
             except Exception as error:  # it raises what it likes on a broken file
                 raise ValueError(
-                    f"{name} must be a matrix that scipy.sparse.save_npz wrote: {error}"
+                    f"{name} must be a matrix that scipy.sparse.save_npz wrote: {one_line(error)}"
                 ) from None
     check_sparse(features, name)
     matrix = sp.csr_array(features).astype(np.float64)

@@ -37,37 +37,40 @@ RESULT_FILES = (
 
 @contextmanager
 def replacing_file(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place once the block is through.
+    """A temporary path that takes the place of `path` once the block is through.
 
-    If the block fails, `path` is as it was and nothing is left behind. The suffix is kept, since
-    writers go by it.
+    If the block fails, `path` is as it was and nothing is left behind. The name is kept, since
+    writers go by its suffix, in a folder of its own beside `path`, since some of them write to
+    further files first.
     """
     path = _place_for(path)
-    remove_leftovers(path)
-    temporary = path.with_name(f".{path.stem}.{_process(os.getpid())}{path.suffix}")
-    try:
-        with _naming(path):
-            yield temporary
-            _flush_to_disk(temporary)
-            os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _temporary_folder(path) as folder:
+        yield folder / path.name
+        _flush_to_disk(folder / path.name)
+        os.replace(folder / path.name, path)
 
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
     """The same for a folder: what is written into the temporary one appears at once, or never."""
     path = _place_for(path)
+    with _temporary_folder(path) as folder:
+        yield folder
+        put_in_place(folder, path)
+
+
+@contextmanager
+def _temporary_folder(path: Path) -> Iterator[Path]:
+    """A folder beside `path` that is gone after the block, or else when `path` is written again."""
     remove_leftovers(path)
-    temporary = path.with_name(f".{path.name}.{_process(os.getpid())}.new")
-    shutil.rmtree(temporary, ignore_errors=True)
+    folder = path.with_name(f".{path.name}.{_process(os.getpid())}.new")
+    shutil.rmtree(folder, ignore_errors=True)
     try:
         with _naming(path):
-            temporary.mkdir()
-            yield temporary
-            put_in_place(temporary, path)
+            folder.mkdir()
+            yield folder
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def put_in_place(new: Path, path: Path) -> None:
@@ -215,8 +218,8 @@ def remove_leftovers(path: Path) -> None:
     A folder that was to be replaced comes back, if the new one never came; all else goes.
     """
     path = Path(os.path.realpath(path))
-    for start, end in ((path.name, ".old"), (path.name, ".new"), (path.stem, path.suffix)):
-        for other in path.parent.glob(f".{glob.escape(start)}.graphconv-*{glob.escape(end)}"):
+    for end in (".old", ".new"):
+        for other in path.parent.glob(f".{glob.escape(path.name)}.graphconv-*{end}"):
             if not _is_leftover(other):
                 continue
             if end == ".old" and not path.exists():

@@ -7,8 +7,6 @@ Market .mtx enter; a `LoadedGraph` leaves. `write_npz` is the way back.
 from __future__ import annotations
 
 import contextlib
-import io
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +19,7 @@ import scipy.sparse as sp
 
 from graphconv.graph import Graph, symmetrise
 from graphconv.graph.checks import check_sparse
-from graphconv.io.array_files import write_arrays
+from graphconv.io.array_files import read_arrays, write_arrays
 from graphconv.io.compression import open_binary, plain_suffix
 from graphconv.io.delimited import open_text
 from graphconv.io.matrix_market import read_matrix_market
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
 _FORMAT = 1
 # What Gephi exports of a drawing as attributes of nodes.
 _DRAWN = frozenset(("x", "y", "z", "r", "g", "b", "alpha", "size"))
-# A file may unpack to this many bytes, or to so many times its size.
-_MOST_UNPACKED, _MOST_PACKING = 1 << 29, 50
 _INDEX_FIELDS = ("train_index", "validation_index", "test_index")
 
 
@@ -138,23 +134,7 @@ def read_npz(path: str | Path) -> Graph:
     """
     path = existing_file(path)
     with path.open("rb") as handle, _one_error(path, "a graph written by graphconv"):
-        return _graph_of_arrays(_arrays(handle))
-
-
-def _arrays(handle: IO[bytes]) -> dict[str, npt.NDArray[Any]]:
-    if not zipfile.is_zipfile(handle):
-        raise ValueError("it is no zip archive")
-    packed = handle.seek(0, io.SEEK_END)
-    handle.seek(0)
-    with zipfile.ZipFile(handle) as archive:
-        claimed = sum(member.file_size for member in archive.infolist())
-    if claimed > max(_MOST_UNPACKED, _MOST_PACKING * packed):
-        raise ValueError(
-            f"it would unpack from {packed / 1e6:.1f} MB to {claimed / 1e9:.1f} GB, too much"
-        )
-    handle.seek(0)
-    with np.load(handle, allow_pickle=False) as loaded:
-        return {name: loaded[name] for name in loaded.files}
+        return _graph_of_arrays(read_arrays(handle))
 
 
 def _matrix_arrays(field: str, matrix: sp.csr_array) -> dict[str, npt.NDArray[Any]]:
@@ -185,7 +165,7 @@ def _plain_array(values: Any, field: str) -> npt.NDArray[Any]:
 
 def _read_npz(path: Path, options: TableOptions) -> LoadedGraph:
     with path.open("rb") as handle, _one_error(path, "an .npz file of a graph"):
-        arrays = _arrays(handle)
+        arrays = read_arrays(handle)
         if "graphconv_format" in arrays:
             return LoadedGraph(_graph_of_arrays(arrays))
         if "format" not in arrays:

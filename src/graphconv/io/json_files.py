@@ -25,6 +25,8 @@ def read_json(path: Path, suffix: str) -> tuple[pd.DataFrame, bool]:
         if suffix == ".json":
             try:
                 return _frame(json.load(handle), path.name), False
+            except RecursionError:
+                raise ValueError(f"{path.name} must be a table, but is nested too deeply") from None
             except json.JSONDecodeError as error:
                 # More after the first object: records on lines of their own.
                 if error.msg != "Extra data":
@@ -36,6 +38,8 @@ def read_json(path: Path, suffix: str) -> tuple[pd.DataFrame, bool]:
                 continue
             try:
                 records.append(json.loads(line))
+            except RecursionError:
+                raise ValueError(f"{path.name}, line {number}: nested too deeply") from None
             except json.JSONDecodeError as error:
                 raise ValueError(f"{path.name}, line {number}: {error.msg}") from None
             if not isinstance(records[-1], dict):

@@ -13,6 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 _FIELDS = ("real", "double", "integer", "pattern")
+# Rows and columns that a file may claim, or so many for each of its entries.
+_MOST_CLAIMED, _MOST_PER_ENTRY = 50_000_000, 100
 _SYMMETRIES = ("general", "symmetric", "skew-symmetric")
 
 
@@ -94,4 +96,10 @@ def _sizes(handle: IO[str]) -> tuple[int, int, int]:
     if len(words) != 3 or not all(word.isascii() and word.isdigit() for word in words):
         raise ValueError(f"it must say its rows, columns and entries, got {line.strip()[:40]!r}")
     n_rows, n_columns, n_entries = (int(word[:19]) for word in words)
+    most = max(_MOST_CLAIMED, _MOST_PER_ENTRY * n_entries)
+    if max(n_rows, n_columns) > most:
+        raise ValueError(
+            f"it must have at most {most:,} rows and columns with {n_entries:,} entries, got "
+            f"{n_rows:,} x {n_columns:,}"
+        )
     return n_rows, n_columns, n_entries

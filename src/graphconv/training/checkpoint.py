@@ -11,8 +11,6 @@ import math
 import os
 import platform
 import re
-import zipfile
-import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -31,7 +29,7 @@ from graphconv.engine.network import Network
 from graphconv.graph import Graph
 from graphconv.graph.names import SPLIT_NAMES
 from graphconv.graph.scaling import FeatureScaler
-from graphconv.io.array_files import write_arrays
+from graphconv.io.array_files import read_arrays, write_arrays
 from graphconv.io.files import (
     check_replaceable,
     json_text,
@@ -213,9 +211,9 @@ def _training_graph(folder: Path, description: dict[str, Any], moved_to: Path | 
 def read_splits(path: Path) -> list[npt.NDArray[Any]]:
     """Train, validation and test nodes; `with_split` looks at what they are."""
     try:
-        with np.load(existing_file(path), allow_pickle=False) as arrays:
-            return [arrays[name] for name in SPLIT_NAMES]
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        arrays = read_arrays(existing_file(path))
+        return [arrays[name] for name in SPLIT_NAMES]
+    except (ValueError, KeyError) as error:
         raise ValueError(
             f"{path} must hold the splits of a graph, but: {one_line(error)}"
         ) from None

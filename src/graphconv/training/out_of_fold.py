@@ -8,7 +8,6 @@ about a model: how often it is right, which classes a node may have, which given
 from __future__ import annotations
 
 import warnings
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy.typing as npt
 
 from graphconv.graph import Graph, IntArray
 from graphconv.graph.splits import kfold_splits
-from graphconv.io.array_files import write_arrays
+from graphconv.io.array_files import read_arrays, write_arrays
 from graphconv.io.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -62,15 +61,15 @@ class OutOfFold:
     def read(cls, path: Path, graph: Graph) -> OutOfFold:
         """Read what `write` wrote about a graph; refuse what can't be about it."""
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                found = cls(**{name: arrays[name] for name in _FIELDS})
+            arrays = read_arrays(path)
+            found = cls(**{name: arrays[name] for name in _FIELDS})
             found._check(graph)
-        except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        except (KeyError, ValueError) as error:
             raise ValueError(f"{path} must be about this model's labels, but: {error}") from error
         return found
 
     def _check(self, graph: Graph) -> None:
-        n_labelled, n_classes = len(self.nodes), graph.n_classes
+        n_labelled, n_classes = self.nodes.size, graph.n_classes
         shapes = {
             "nodes": (n_labelled,),
             "labels": (n_labelled, *graph.labels.shape[1:]),
@@ -81,7 +80,7 @@ class OutOfFold:
             values = getattr(self, name)
             if values.shape != shape:
                 raise ValueError(f"{name} must have shape {shape}, got {values.shape}")
-            if not np.isfinite(values).all():
+            if values.dtype.kind not in "iuf" or not np.isfinite(values).all():
                 raise ValueError(f"{name} must be finite numbers")
         for name, end in (("nodes", graph.n_nodes), ("labels", max(n_classes, 2))):
             values = getattr(self, name)

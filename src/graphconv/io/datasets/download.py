@@ -28,6 +28,7 @@ from graphconv.graph import Graph
 from graphconv.io.datasets._packed import read_packed, write_packed
 from graphconv.io.datasets.places import cache_dir
 from graphconv.io.datasets.planetoid import PlanetoidFiles, graph_from_planetoid
+from graphconv.io.files import remove_leftovers
 from graphconv.io.progress import Progress
 from graphconv.io.wording import naming
 
@@ -75,6 +76,7 @@ def load_downloaded(name: str, progress: Progress | None = None) -> Graph:
     say = progress or _log
     folder = cache_dir()
     path = folder / f"{name}.npz"
+    remove_leftovers(path)
     graph = _read_cached(path, say)
     if graph is not None:
         return graph
@@ -173,8 +175,9 @@ def _download(name: str, folder: Path, say: Progress) -> Graph:
             problems.append(f"{source}: {' '.join(str(error).split()) or type(error).__name__}")
             continue
         graphs = {each: graph_from_planetoid(files, each) for each, files in found.items()}
-        for each, graph in graphs.items():
-            write_packed(folder / f"{each}.npz", graph)
+        # The one that was asked for last: if the process dies before, all is fetched again.
+        for each in sorted(graphs, key=lambda each: each == name):
+            write_packed(folder / f"{each}.npz", graphs[each])
         return graphs[name]
     raise OSError(
         naming(
