@@ -52,7 +52,7 @@ def test_columns_are_added_and_taken_away(make):
     placed = with_position_features(graph)
     assert has_position_features(placed)
     assert not has_position_features(graph)
-    assert placed.n_features == (0 if make is None else 2) + 66
+    assert placed.n_features == (0 if make is None else 2) + 258
     before = without_position_features(placed)
     if make is None:
         assert before.features is None

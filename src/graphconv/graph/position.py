@@ -21,9 +21,10 @@ import scipy.sparse as sp
 from graphconv.graph.graph import Graph, symmetrise
 
 FloatArray = npt.NDArray[np.float32]
-N_COLUMNS = 64
-# How much one, two, three and four steps count.
-_STEP_WEIGHTS = (0.5, 1.0, 1.0, 0.5)
+# With 64 columns and four steps a linear model is right in 59 % of held-out nodes of a citation
+# graph, with these in 77 %, where walks and a skip-gram come to 75 %; see docs/log.md.
+N_COLUMNS = 256
+_N_STEPS = 10
 _ROLES = ("position: log degree", "position: log PageRank")
 _DAMPING, _N_ROUNDS = 0.85, 30
 
@@ -61,9 +62,9 @@ def position_features(graph: Graph, n_columns: int = N_COLUMNS) -> FloatArray:
     mean = (sp.diags_array(inverse.astype(np.float32)) @ neighbours).tocsr()
     place = _directions(graph, n_columns)
     total = np.zeros_like(place)
-    for weight in _STEP_WEIGHTS:
+    for _ in range(_N_STEPS):
         place = mean @ place
-        total += weight * _of_length_one(place)
+        total += _of_length_one(place)
     roles = [np.log1p(degree), np.log(_page_rank(mean) * graph.n_nodes + 1e-6)]
     return np.column_stack([_of_length_one(total), *(_standard(role) for role in roles)])
 
@@ -77,7 +78,7 @@ def with_position_features(graph: Graph) -> Graph:
     >>> from graphconv.graph.position import has_position_features, with_position_features
     >>> placed = with_position_features(load_dataset("karate"))
     >>> placed.n_features, has_position_features(placed)
-    (66, True)
+    (258, True)
     """
     columns = position_features(graph)
     names = (*(f"position {number}" for number in range(columns.shape[1] - 2)), *_ROLES)
