@@ -174,11 +174,9 @@ class Objective:
     def _loss_of_copies(
         self, labelled: LabelledBatch, values: list[Any]
     ) -> tuple[list[Any], FloatArray, float]:
-        """Gradients for the logits of each copy, the mean of their scores, and the batch's total.
-
-        Paper: the loss is summed over the labelled nodes (equation 10); here: their mean, because
-        the authors' code has it, and the L2 penalty means what it means there.
-        """
+        """Gradients for the logits of each copy, their mean scores, and the batch's total."""
+        # Paper: the loss is summed over the labelled nodes (equation 10); here: their mean, because
+        # the authors' code has it, and the L2 penalty means what it means there.
         each = [self._loss(labelled, value, with_gradient=True) for value in values]
         slopes = [slope for slope, _ in each]
         scores = each[0][1] if len(each) == 1 else np.mean([own for _, own in each], axis=0)
