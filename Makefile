@@ -6,7 +6,7 @@ NATIVE := $(wildcard CMakeLists.txt native/*)
 # Wheels come from the registry as they are; only graphconv itself may be compiled.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint accuracy choose reproduce results settings bench performance scale docs guide \
+.PHONY: demo test lint accuracy strong choose reproduce results settings bench performance scale docs guide \
 	screenshots sanitize wheels sbom audit fuzz faults kills mutants clean
 
 demo: $(VENV)/.runtime
@@ -24,6 +24,11 @@ lint: $(VENV)/.develop
 # The accuracies that README and docs/results.md state: 20 seeds on each public split.
 accuracy: $(VENV)/.runtime
 	$(BIN)/python scripts/measure_accuracy.py
+
+# docs/strong.md: preset strong beside a GCN on public and random splits. Can be interrupted; hours.
+strong: $(VENV)/.runtime
+	$(BIN)/python -m scripts.measure_strong
+	$(BIN)/python scripts/build_strong.py
 
 # How far the default and auto are from the best single method: generated graphs, and those of
 # GRAPHS, a folder of npz files. Can be interrupted; hours on all of them.

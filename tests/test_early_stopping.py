@@ -172,3 +172,13 @@ def test_early_stopping_none_runs_to_the_end():
     _, state = run(small_graph(), replace(SHORT, patience=1))
     assert len(state.epochs) == SHORT.max_epochs
     assert state.stopping.kept == [None]
+
+
+def test_lowest_stops_as_best_does_and_keeps_the_lowest_loss():
+    epochs = [[(0.9, 0.5)], [(0.6, 0.6)], [(0.5, 0.6)], [(0.7, 0.8)], [(0.8, 0.7)], [(0.8, 0.7)]]
+    ends = {}
+    for rule in ("best", "lowest"):
+        settings = replace(SHORT, early_stopping=rule, patience=2)
+        stopping = drive(epochs, settings, model_of(1))
+        ends[rule] = (stopping.stopped_at.tolist(), kept_epochs(stopping))
+    assert ends == {"best": ([6], [4]), "lowest": ([6], [3])}

@@ -287,7 +287,7 @@ Preset = Annotated[
     _model(
         "--preset",
         "NAME",
-        "robust, paper, or auto (tries a handful of settings). "
+        "robust, paper, auto (tries a handful of settings), or strong (demanding models, minutes). "
         "Default: paper on its own data sets, else robust.",
     ),
 ]

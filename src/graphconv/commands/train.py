@@ -216,7 +216,7 @@ def _fit(job: Job, file: TrainingFile, state: dict[str, Any] | None) -> FittedGC
 
     preset, overrides = resolve(job.wanted, job.graph.name)
     title = f"training on {job.graph.name}"
-    first = "choosing settings" if preset == "auto" else ""
+    first = "choosing settings" if preset in ("auto", "strong") else ""
     with job.screen.training(title, first) as on_epoch, _stopping_politely(file):
         return fit_gcn(
             job.graph,

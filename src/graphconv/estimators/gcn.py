@@ -44,9 +44,10 @@ class GCNClassifier(  # type: ignore[call-arg]
 
     Parameters
     ----------
-    preset : {"robust", "paper", "auto"}
+    preset : {"robust", "paper", "auto", "strong"}
         "robust" serves on unknown data, "paper" is the recipe of Kipf and Welling, "auto" tries a
-        handful of settings and keeps what does best on held-out labels.
+        handful of settings and keeps what does best on held-out labels, "strong" compares
+        demanding models on validation labels and may take minutes.
     model : str, optional
         The network that is trained. One of gcn, appnp, grand.
     propagation : str, optional
@@ -100,11 +101,12 @@ class GCNClassifier(  # type: ignore[call-arg]
         Stop after so many epochs at the latest.
     early_stopping : str, optional
         'best' stops once neither loss nor accuracy on validation nodes has improved for so many
-        epochs as patience says, and goes back to the best weights. 'window' is the authors' rule:
-        stop when the validation loss exceeds its mean over that many epochs before, and keep the
-        last weights. 'consecutive' is the rule of the paper's text: stop once that loss has not
-        fallen below its lowest for that many epochs in a row, and keep the last weights. One of
-        best, window, consecutive, none.
+        epochs as patience says, and goes back to the most accurate weights; 'lowest' does the same,
+        but goes back to those of the lowest loss. 'window' is the authors' rule: stop when the
+        validation loss exceeds its mean over that many epochs before, and keep the last weights.
+        'consecutive' is the rule of the paper's text: stop once that loss has not fallen below its
+        lowest for that many epochs in a row, and keep the last weights. One of best, lowest,
+        window, consecutive, none.
     patience : int, optional
         Epochs without gain before stopping.
     class_weight : "balanced" or dict, optional
@@ -186,7 +188,7 @@ class GCNClassifier(  # type: ignore[call-arg]
 
     def __init__(
         self,
-        preset: Literal["robust", "paper", "auto"] = "robust",
+        preset: Literal["robust", "paper", "auto", "strong"] = "robust",
         *,
         model: str | None = None,
         propagation: Rule | None = None,

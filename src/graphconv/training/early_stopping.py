@@ -4,6 +4,7 @@ Validation loss and accuracy of every epoch enter. The rules:
 
     best     stop once neither loss nor accuracy has improved for `patience` epochs; end with the
              weights of the best accuracy and, among those, of the lowest loss
+    lowest   the same, but end with the weights of the lowest loss
     window   the authors' rule: past `patience` epochs, stop when the loss exceeds its mean over the
              `patience` epochs before; end with the last weights
     consecutive
@@ -31,7 +32,7 @@ class EarlyStopping:
 
     Parameters
     ----------
-    rule : {"best", "window", "consecutive", "none"}
+    rule : {"best", "lowest", "window", "consecutive", "none"}
     patience : int
     n_replicas : int
 
@@ -87,7 +88,7 @@ class EarlyStopping:
             self._check_window(replicas, loss, weights_of)
         elif self.rule == "consecutive":
             self._check_consecutive(replicas, loss, weights_of)
-        elif self.rule == "best":
+        elif self.rule in ("best", "lowest"):
             for replica, own_loss, own_accuracy in zip(
                 replicas.tolist(), loss.tolist(), accuracy.tolist(), strict=True
             ):
@@ -98,7 +99,8 @@ class EarlyStopping:
     ) -> None:
         epoch = self.n_checked[replica]
         best_accuracy, best_loss = self.best_score[replica]
-        if accuracy > best_accuracy or (accuracy == best_accuracy and loss < best_loss):
+        is_best = accuracy > best_accuracy or (accuracy == best_accuracy and loss < best_loss)
+        if loss < best_loss if self.rule == "lowest" else is_best:
             self.kept[replica] = weights_of(replica)
         if accuracy > best_accuracy or loss < best_loss:
             self.last_gain[replica] = epoch

@@ -49,6 +49,7 @@ from graphconv.training.loop import (
 )
 from graphconv.training.scores import mean_over_runs
 from graphconv.training.search import choose_settings
+from graphconv.training.strong import choose_strong
 
 FloatMatrix = npt.NDArray[np.float32]
 # Fewer held-out nodes than this say too little to stop by: all labels then train, for a fixed time.
@@ -90,7 +91,7 @@ def fit_gcn(
     Parameters
     ----------
     graph : Graph
-    preset : {"robust", "paper", "paper-nell", "auto"}
+    preset : {"robust", "paper", "paper-nell", "auto", "strong"}
     overrides : dict, optional
         Settings that differ from the preset's.
     seeds : sequence of int
@@ -137,6 +138,14 @@ def fit_gcn(
             return mean_over_runs(fitted.probabilities(nodes=fold.validation_index))
 
         settings, choice = choose_settings(graph, settings, set(overrides), seeds[0], predict)
+    if preset == "strong" and graph.folder is None:
+
+        def judge(half: Graph, tried: Settings, seeds: list[int]) -> FloatMatrix:
+            network, scaler, _ = _train(half, tried, seeds, kernels, Watch())
+            fitted = FittedGCN(half, tried, scaler, network, n_epochs=0)
+            return mean_over_runs(fitted.probabilities(nodes=half.test_index))
+
+        settings, choice = choose_strong(graph, overrides, seeds[0], judge)
     watch = watch or Watch()
     wanted, (settings, note) = settings, settle_batches(graph, settings, len(seeds), auto=auto)
     if settings != wanted:

@@ -1,0 +1,82 @@
+"""Tests of preset "strong": who is compared, how, and what is said."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.generated_graphs import generate, split
+
+from graphconv import GCNClassifier, Settings
+from graphconv.models.settings import STRONG
+from graphconv.training.fit import fit_gcn
+from graphconv.training.strong import CANDIDATES, choose_strong
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return split(generate("binary features", n_nodes=300), n_validation=60)
+
+
+class Judge:
+    """Gives the right class more the nearer settings are to a favourite, and remembers."""
+
+    def __init__(self, favourite):
+        self.favourite = favourite
+        self.asked = []
+
+    def __call__(self, half, settings, seeds):
+        self.asked.append((half, settings))
+        labels = half.labels[half.test_index]
+        rng = np.random.default_rng(0)
+        chance = 0.9 if self.favourite(settings) else 0.5
+        said = np.where(rng.random(len(labels)) < chance, labels, rng.integers(half.n_classes))
+        return 0.1 / half.n_classes + 0.9 * np.eye(half.n_classes)[said]
+
+
+@pytest.mark.parametrize("number", range(len(CANDIDATES)))
+def test_takes_what_judges_best(graph, number):
+    name, base, changes = CANDIDATES[number]
+    wanted = replace(base, **changes)
+
+    def favourite(settings):
+        return replace(settings, scaling="auto") == replace(wanted, scaling="auto")
+
+    settings, choice = choose_strong(graph, {}, 0, Judge(favourite))
+    assert favourite(settings)
+    assert choice.startswith(f"{name}: ")
+    assert f"{len(graph.validation_index)} validation nodes" in choice
+
+
+def test_no_node_stops_a_training_that_it_judges(graph):
+    judge = Judge(lambda settings: settings.model == "grand")
+    choose_strong(graph, {}, 0, judge)
+    for half, _ in judge.asked:
+        assert not np.intersect1d(half.validation_index, half.test_index).size
+        assert not np.intersect1d(half.train_index, half.test_index).size
+        both = np.union1d(half.validation_index, half.test_index)
+        np.testing.assert_array_equal(both, np.sort(graph.validation_index))
+
+
+def test_leaves_alone_what_the_user_chose(graph):
+    judge = Judge(lambda settings: True)
+    settings, _ = choose_strong(graph, {"copies": 3, "dropout": 0.1}, 0, judge)
+    assert (settings.copies, settings.dropout) == (3, 0.1)
+    assert all(own.copies == 3 and own.dropout == 0.1 for _, own in judge.asked)
+    assert choose_strong(graph, {"model": "appnp"}, 0, judge)[0].model == "appnp"
+    settings, _ = choose_strong(graph, {"propagation": "chebyshev"}, 0, judge)
+    assert (settings.model, settings.propagation) == ("gcn", "chebyshev")
+
+
+def test_with_few_judges_the_first_is_taken(graph):
+    few = graph.with_split(graph.train_index, graph.validation_index[:5])
+    settings, choice = choose_strong(few, {}, 0, Judge(lambda settings: False))
+    assert replace(settings, scaling="auto") == STRONG
+    assert choice == ""
+
+
+def test_trains_what_it_chose(graph):
+    fitted = fit_gcn(graph, preset="strong", overrides={"max_epochs": 5})
+    assert fitted.choice
+    assert fitted.settings.max_epochs == 5
+    clf = GCNClassifier("strong", max_epochs=5, random_state=0).fit(graph)
+    assert isinstance(clf.settings_, Settings)
