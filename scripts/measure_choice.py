@@ -1,19 +1,24 @@
 """How far the default and preset "auto" are from the best single method, on graphs of many kinds.
 
-python -m scripts.measure_choice [FOLDER] [--splits N]    5 splits by default
+python -m scripts.measure_choice [FOLDER] [--splits N]
 
-FOLDER holds graphs as npz files: edges, labels, features as CSR arrays (features_data, ..._indices,
-..._indptr, ..._shape) and perhaps train_masks, val_masks and test_masks, whose splits are then
-used; else 20 training and 30 validation nodes of each class are drawn. Without a folder, generated
-graphs alone are measured. The score is accuracy or, where one of two classes has at least three
-times as many nodes as the other, ROC AUC. The best single method is the one with the highest mean:
-nobody can know it beforehand. Finished runs are kept in runs/choice.jsonl.
+FOLDER, or else the environment's GRAPHCONV_GRAPHS, holds graphs as npz files: edges, labels,
+features as CSR arrays (features_data, ..._indices, ..._indptr, ..._shape) and perhaps train_masks,
+val_masks and test_masks, whose splits are then used (all of them, or N); else 20 training and 30
+validation nodes of each class are drawn, 5 times or N times. Without a folder, generated graphs
+alone are measured.
+
+The score is accuracy or, where one of two classes has at least three times as many nodes as the
+other, ROC AUC. The best single method is the one with the highest mean: nobody can know it
+beforehand. Splits come one after the other over all graphs, and finished runs are kept in
+runs/choice.jsonl, so that the table is a fair one whenever it is printed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,41 +27,19 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.metrics import roc_auc_score
 from tests.generated_graphs import KINDS as GENERATED
 from tests.generated_graphs import generate, split
 
-from graphconv.estimators.baselines import make_estimator
+from graphconv.estimators.candidates import Candidate, candidates_for
+from graphconv.estimators.choice import Search
 from graphconv.graph import Graph, adjacency_from_edges
-from graphconv.training.fit import fit_gcn
-from graphconv.training.scores import accuracy
-from graphconv.training.search import KINDS
+from graphconv.training.scores import accuracy, roc_auc
 
 LOG = Path("runs/choice.jsonl")
 FIRST_SEED = 40  # lower ones were used to design the search
-Shares = np.ndarray
-
-
-def of_settings(preset: str, changes: dict[str, Any]) -> Callable[[Graph, int], Shares]:
-    def run(graph: Graph, seed: int) -> Shares:
-        return fit_gcn(
-            graph, preset=preset, overrides=changes, seeds=[seed]
-        ).ensemble_probabilities()
-
-    return run
-
-
-def of_baseline(name: str) -> Callable[[Graph, int], Shares]:
-    return lambda graph, seed: make_estimator(name, random_state=seed).fit(graph).predict_proba()
-
-
-METHODS: dict[str, Callable[[Graph, int], Shares]] = {
-    "default": of_settings("robust", {}),
-    "auto": of_settings("auto", {}),
-    **{name: of_settings("robust", changes) for name, changes in KINDS},
-    **{name: of_baseline(name) for name in ("label-propagation", "sgc")},
-}
-NARROW = {"boosted-trees": of_baseline("boosted-trees")}
+N_SPLITS = 5
+CHOSEN = {"default": "quick", "auto": "auto"}
+Make = Callable[[int], Graph]
 
 
 def read(path: Path) -> tuple[Graph, Any]:
@@ -68,75 +51,125 @@ def read(path: Path) -> tuple[Graph, Any]:
     return Graph(adjacency, features, arrays["labels"], name=path.stem), arrays
 
 
-def splits_of(path: Path, n_splits: int) -> Iterator[Graph]:
+def split_of(path: Path, number: int) -> Graph:
     graph, arrays = read(path)
-    for number in range(n_splits):
-        if "train_masks" in arrays.files:
-            masks = (arrays[f"{name}_masks"][number] for name in ("train", "val", "test"))
-            yield graph.with_split(*map(np.flatnonzero, masks))
-            continue
-        rng = np.random.default_rng(number)
-        drawn = [rng.permutation(np.flatnonzero(graph.labels == c)) for c in range(graph.n_classes)]
-        train = np.concatenate([nodes[:20] for nodes in drawn])
-        validation = np.concatenate([nodes[20:50] for nodes in drawn])
-        rest = np.setdiff1d(np.arange(graph.n_nodes), np.concatenate([train, validation]))
-        yield graph.with_split(np.sort(train), np.sort(validation), rest)
+    if "train_masks" in arrays.files:
+        masks = (arrays[f"{name}_masks"][number] for name in ("train", "val", "test"))
+        return graph.with_split(*map(np.flatnonzero, masks))
+    rng = np.random.default_rng(number)
+    drawn = [rng.permutation(np.flatnonzero(graph.labels == c)) for c in range(graph.n_classes)]
+    train = np.concatenate([nodes[:20] for nodes in drawn])
+    validation = np.concatenate([nodes[20:50] for nodes in drawn])
+    rest = np.setdiff1d(np.arange(graph.n_nodes), np.concatenate([train, validation]))
+    return graph.with_split(np.sort(train), np.sort(validation), rest)
 
 
-def generated(kind: str, n_splits: int) -> Iterator[Graph]:
-    for seed in range(FIRST_SEED, FIRST_SEED + n_splits):
-        yield split(generate(kind, seed), seed, n_validation=100)
+def n_splits_of(path: Path, wanted: int | None) -> int:
+    with np.load(path, allow_pickle=False) as arrays:
+        if "train_masks" not in arrays.files:
+            return wanted or N_SPLITS
+        n_published = len(arrays["train_masks"])
+    return n_published if wanted is None else min(wanted, n_published)
 
 
-def score(graph: Graph, shares: Shares) -> float:
-    labels, found = graph.labels[graph.test_index], shares[graph.test_index]
+def generated(kind: str, number: int) -> Graph:
+    seed = FIRST_SEED + number
+    return split(generate(kind, seed), seed, n_validation=100)
+
+
+def score(graph: Graph, probabilities: np.ndarray) -> float:
+    labels, found = graph.labels[graph.test_index], probabilities[graph.test_index]
     counts = np.bincount(graph.labels[graph.labels >= 0])
     if len(counts) == 2 and counts.max() >= 3 * counts.min():
-        return 100 * float(roc_auc_score(labels, found[:, 1]))
+        return 100 * roc_auc(labels, found)
     return 100 * accuracy(labels, found)
+
+
+def methods_of(graph: Graph) -> dict[str, Candidate | str]:
+    return {**CHOSEN, **{kind.name: kind for kind in candidates_for(graph)}}
+
+
+def measure(graph: Graph, number: int, method: Candidate | str) -> dict[str, Any]:
+    begin, choice = time.process_time(), ""
+    if isinstance(method, Candidate):
+        fitted = method.fit(graph, [number])
+    else:
+        search = Search(graph, method, seed=number)
+        search.run()
+        found = search.conclude()
+        fitted, choice = found.fit([number]), found.candidate.words()
+    seconds = time.process_time() - begin
+    found_score = score(graph, fitted.ensemble_probabilities())
+    return {"score": found_score, "seconds": seconds, "choice": choice}
+
+
+def show(rows: list[dict[str, Any]], name: str) -> None:
+    """One line of the table, over the splits that have all methods."""
+    own = [row for row in rows if row["graph"] == name]
+    methods = {row["method"] for row in own}
+    done = [
+        number
+        for number in sorted({row["split"] for row in own})
+        if {row["method"] for row in own if row["split"] == number} == methods
+    ]
+    own = [row for row in own if row["split"] in done]
+    if not own:
+        return
+
+    def mean(method: str, key: str = "score") -> float:
+        return float(np.mean([row[key] for row in own if row["method"] == method]))
+
+    best = max(methods - set(CHOSEN), key=mean)
+    print(
+        f"{name:28}{len(done):4}{mean('default'):9.1f}{mean('auto'):7.1f}{mean(best):7.1f}"
+        f"{mean(best) - mean('default'):9.1f}{mean(best) - mean('auto'):7.1f}"
+        f"{mean('default', 'seconds'):9.1f}{mean('auto', 'seconds'):7.1f}  {best}"
+    )
+
+
+def pieces(sources: dict[str, tuple[int, Make]]) -> Iterator[tuple[str, int, Make]]:
+    """Split by split, so that all graphs have the same number of them, or nearly so."""
+    for number in range(max(n_splits for n_splits, _ in sources.values())):
+        for name, (n_splits, make) in sources.items():
+            if number < n_splits:
+                yield name, number, make
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", nargs="?", type=Path)
-    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("folder", nargs="?", type=Path, default=os.environ.get("GRAPHCONV_GRAPHS"))
+    parser.add_argument("--splits", type=int)
+    parser.add_argument("--show", action="store_true", help="the table of what is there already")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    paths = [] if given.folder is None else sorted(given.folder.glob("*.npz"))
-    sources = {path.stem: (lambda path=path: splits_of(path, given.splits)) for path in paths}
-    sources |= {kind: (lambda kind=kind: generated(kind, given.splits)) for kind in GENERATED}
-    LOG.parent.mkdir(exist_ok=True)
-    lines = LOG.read_text().splitlines() if LOG.exists() else []
-    known = {(row["graph"], row["split"], row["method"]): row for row in map(json.loads, lines)}
-    print(
-        f"{'':28}{'default':>9}{'auto':>7}{'best':>7}  {'behind':>7}  seconds  best single method"
-    )
-    for name, make_splits in sources.items():
-        rows: dict[str, list[dict[str, Any]]] = {}
-        for number, graph in enumerate(make_splits()):
-            is_narrow = graph.features is not None and graph.n_features <= 64
-            for method, run in {**METHODS, **(NARROW if is_narrow else {})}.items():
-                if graph.features is None and "perceptron" in method:
-                    continue
-                key = (name, number, method)
-                if key not in known:
-                    begin = time.process_time()
-                    found = score(graph, run(graph, number))
-                    seconds = time.process_time() - begin
-                    row = dict(zip(("graph", "split", "method"), key, strict=True))
-                    known[key] = {**row, "score": found, "seconds": seconds}
-                    with LOG.open("a") as log:
-                        log.write(json.dumps(known[key]) + "\n")
-                rows.setdefault(method, []).append(known[key])
-        means = {method: np.mean([row["score"] for row in own]) for method, own in rows.items()}
-        single = {method: mean for method, mean in means.items() if method != "auto"}
-        best = max(single, key=lambda method: single[method])
-        seconds = np.mean([row["seconds"] for row in rows["auto"]])
-        print(
-            f"{name:28}{means['default']:9.1f}{means['auto']:7.1f}{means[best]:7.1f}  "
-            f"{means[best] - means['auto']:7.1f}  {seconds:7.1f}  {best}",
-            flush=True,
+    paths = [] if given.folder is None else sorted(Path(given.folder).glob("*.npz"))
+    sources: dict[str, tuple[int, Make]] = {}
+    for path in paths:
+        sources[path.stem] = (
+            n_splits_of(path, given.splits),
+            lambda k, path=path: split_of(path, k),
         )
+    for kind in GENERATED:
+        sources[kind] = (given.splits or N_SPLITS, lambda k, kind=kind: generated(kind, k))
+    LOG.parent.mkdir(exist_ok=True)
+    rows = [json.loads(line) for line in LOG.read_text().splitlines()] if LOG.exists() else []
+    known = {(row["graph"], row["split"], row["method"]) for row in rows}
+    for name, number, make in () if given.show else pieces(sources):
+        graph = make(number)
+        for label, method in methods_of(graph).items():
+            if (name, number, label) in known:
+                continue
+            row = {"graph": name, "split": number, "method": label}
+            rows.append({**row, **measure(graph, number, method)})
+            with LOG.open("a") as log:
+                log.write(json.dumps(rows[-1]) + "\n")
+    print(f"{'':28}{'':4}{'score':^23}{'behind best':^16}{'CPU seconds':^16}")
+    print(
+        f"{'':22}splits  {'default':>9}{'auto':>7}{'best':>7}{'default':>9}{'auto':>7}"
+        f"{'default':>9}{'auto':>7}  best single method"
+    )
+    for name in sources:
+        show(rows, name)
 
 
 if __name__ == "__main__":

@@ -328,9 +328,17 @@ def test_several_runs(run):
 
 def test_automatic_preset_says_what_it_chose(run, papers):
     done = run("train", *TABLES, *COLUMNS, "--preset", "auto", "--max-epochs", 5)
-    assert "training on papers: choosing settings" in done.err
     (line,) = (line for line in done.err if line.startswith("chosen: "))
-    assert "% in validation (5 splits), " in line
+    assert "probability of the right class" in line
+    assert "labels that each trial had not seen" in line
+    assert any(line.startswith("note: best so far: ") for line in done.err)
+
+
+def test_without_an_option_a_method_is_chosen(run, papers):
+    found = run("train", *TABLES, *COLUMNS, "--json").json
+    assert found["choice"].startswith(found["method"])
+    named = run("train", *TABLES, *COLUMNS, "--model", "sgc", "--json").json
+    assert (named["choice"], named["method"]) == ("", "sgc")
 
 
 def test_demo_is_compared_with_the_paper(run, tmp_path):

@@ -83,7 +83,7 @@ def test_every_baseline_is_among_the_methods():
     assert choose_methods(["all"]) == tuple(METHODS)
     assert choose_methods(["sgc,label-propagation", "gcn"]) == ("label-propagation", "sgc", "gcn")
     fast = choose_methods(None)
-    assert {"gcn", "gcn-auto", "gcn-first-order", "sgc", "label-propagation", "mlp"} < set(fast)
+    assert {"gcn", "auto", "gcn-first-order", "sgc", "label-propagation", "mlp"} < set(fast)
     assert "deepwalk" not in fast
 
 
@@ -174,7 +174,7 @@ def test_finished_runs_are_not_run_again(tmp_path, monkeypatch):
 def test_few_labels():
     graph = generate("binary features", n_nodes=60)
     labels = np.where(np.arange(60) < 14, graph.labels, -1)
-    methods = [name for name in choose_methods(None) if name != "gcn-auto"]  # it takes long
+    methods = [name for name in choose_methods(None) if name != "auto"]  # it takes long
     found = compare(Graph(graph.adjacency, graph.features, labels), methods, n_splits=2)
     assert {one.method for one in found.results} == set(methods)
     assert "nodes only, so intervals are wide" in found.caution
@@ -217,7 +217,7 @@ def test_command_line(run):
 
 def test_command_line_refuses(run):
     for arguments, reason in {
-        "karate --methods gcn-aut": "got 'gcn-aut' (did you mean 'gcn-auto'?)",
+        "karate --methods gcn-firs": "got 'gcn-firs' (did you mean 'gcn-first-order'?)",
         "karate --splits 0": "splits must be at least 1, got 0",
         "karate --split public": "--split must be fraction, fraction:TRAIN,... or random",
         "karate --seed -1": "--seed must be from 0",

@@ -131,7 +131,7 @@ def test_other_tables_are_read_as_the_graph_was(run, place):
 def test_what_needs_the_whole_graph_is_refused(run, place):
     for arguments, message in (
         (("--model", "sgc"), "--model sgc needs a graph in memory, got a folder"),
-        (("--preset", "auto"), "preset must not be 'auto' for a graph on disk"),
+        (("--preset", "auto"), "--preset auto needs a graph in memory, got a folder"),
         (("--propagation", "chebyshev"), "lambda_max must be a number for a graph on disk"),
         (("--weight", "w"), "--weight is for tables"),
     ):

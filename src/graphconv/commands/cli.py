@@ -60,10 +60,11 @@ def train(
     tables: TableColumns,
     labels: opt.Labels = None,
     split: opt.Split = None,
-    model: opt.Model = "gcn",
+    model: opt.Model = None,
     preset: opt.Preset = None,
     settings: SettingsOptions,
     calibrate: opt.Calibrate = True,
+    metric: opt.Metric = None,
     coverage: opt.Coverage = None,
     position_features: opt.PositionFeatures = False,
     auto: opt.Auto = True,
@@ -82,10 +83,11 @@ def train(
     from graphconv.commands.train import run_training
     from graphconv.commands.training_job import ModelRequest
 
+    chosen = settings.chosen()
     wanted = ModelRequest(
-        model,
+        model or "gcn",
         preset,
-        settings.chosen(),
+        chosen,
         seed,
         runs,
         kernels,
@@ -94,6 +96,8 @@ def train(
         coverage,
         position_features,
         device,
+        metric,
+        chooses=model is None and not chosen,
     )
     request = given.request(tables, split, labels)
     run_training(request, wanted, output, screen, resume, checkpoint_seconds, report, timeout)

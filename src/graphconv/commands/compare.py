@@ -89,11 +89,11 @@ def train_command(data: DataRequest, method: str) -> str:
             for one in value if isinstance(value, tuple) else (value,):
                 words += [option, str(one)]
     how = METHODS[method]
-    if not how.preset:
+    if not how.preset or how.model:
         words += ["--model", method]
     else:
         # A data set of the paper is trained by the paper's recipe unless another is named.
-        is_usual = how.preset == "robust" and data.name not in PAPER_ACCURACY
+        is_usual = how.preset == "robust" and how.rule and data.name not in PAPER_ACCURACY
         words += [] if is_usual else ["--preset", how.preset]
         words += ["--propagation", how.rule] if how.rule else []
     return shlex.join(words)

@@ -14,12 +14,15 @@ from graphconv.commands.console import Screen
 from graphconv.graph import Graph
 from graphconv.io.files import check_writable
 from graphconv.io.wording import count
+from graphconv.models.settings import PAPER_ACCURACY
 from graphconv.results.prediction_sets import SetRule, check_coverage, find_set_rule
 from graphconv.results.predictions import check_table_path, write_table
+from graphconv.training.measures import measure_for
 from graphconv.training.out_of_fold import N_FOLDS, FitPredict, OutOfFold, fit_folds
-from graphconv.training.scores import accuracy_interval
+from graphconv.training.scores import accuracy_interval, bootstrap_interval
 
 if TYPE_CHECKING:
+    from graphconv.commands.training_job import Job
     from graphconv.estimators.fitted_method import SavedMethod
     from graphconv.training.checkpoint import SavedModel
 
@@ -64,30 +67,29 @@ def check_sets(graph: Graph, coverage: float | None) -> None:
 
 
 def judge(
+    job: Job,
     graph: Graph,
     probabilities: FloatMatrix,
     fit_predict: FitPredict,
-    coverage: float | None,
     seconds: float,
-    screen: Screen,
 ) -> HeldOut:
     """How often the labels are right, and the classes each node may have.
 
-    By test nodes where there are any; else, and for sets, by models of folds. `seconds` is what one
-    training took.
+    By test nodes where there are any; else by what nested choice said of labelled nodes; else, and
+    for sets, by models of folds. `seconds` is what one training took.
     """
-    index = graph.test_index
-    found = accuracy_interval(graph.labels[index], probabilities[index])
-    source, n_nodes, held_out = "test nodes", len(index), None
-    if coverage is not None or (found is None and _is_worth_it(graph, seconds, screen)):
+    coverage, screen = job.wanted.coverage, job.screen
+    source, labels = "test nodes", graph.labels[graph.test_index]
+    unseen, held_out = probabilities[graph.test_index], None
+    if not len(labels) and job.chosen is not None and len(job.chosen.nodes):
+        source, unseen = "nested cross-validation", job.chosen.nested
+        labels = graph.labels[job.chosen.nodes]
+    if coverage is not None or (not len(labels) and _is_worth_it(graph, seconds, screen)):
         with screen.showing() as progress:
             held_out = fit_folds(graph, fit_predict, progress=progress)
-        if found is None:
-            found = accuracy_interval(held_out.labels, held_out.probabilities)
-            source, n_nodes = "cross-validation", len(held_out.labels)
-    scores: dict[str, Any] = {"accuracy": None}
-    if found is not None:
-        scores["accuracy"] = {**found._asdict(), "from": source, "n_nodes": n_nodes}
+        if not len(labels):
+            source, labels, unseen = "cross-validation", held_out.labels, held_out.probabilities
+    scores = _scores(job, graph, labels, unseen, source)
     if coverage is None or held_out is None:
         return HeldOut(scores, held_out)
     rule = find_set_rule(held_out, coverage)
@@ -99,6 +101,26 @@ def judge(
         "singletons": float((sizes == 1).mean()),
     }
     return HeldOut(scores, held_out, sets)
+
+
+def _scores(
+    job: Job, graph: Graph, labels: npt.NDArray[np.int64], unseen: FloatMatrix, source: str
+) -> dict[str, Any]:
+    """How right labels are that nobody has seen, with intervals: accuracy, and what suits better.
+
+    "metric" is None where accuracy is the measure that suits the labels, or was asked for.
+    """
+    found = accuracy_interval(labels, unseen)
+    if found is None:
+        return {"accuracy": None, "metric": None}
+    about = {"from": source, "n_nodes": len(labels)}
+    measure, reason = measure_for(graph, job.wanted.metric)
+    is_usual = measure.name in ("accuracy", "micro-f1") or graph.name in PAPER_ACCURACY
+    metric = None
+    if job.wanted.metric is not None or not is_usual:
+        interval = bootstrap_interval(measure.score, labels, unseen)
+        metric = {"name": measure.name, **interval._asdict(), **about, "reason": reason}
+    return {"accuracy": {**found._asdict(), **about}, "metric": metric}
 
 
 def _is_worth_it(graph: Graph, seconds: float, screen: Screen) -> bool:

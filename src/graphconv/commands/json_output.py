@@ -72,7 +72,15 @@ _TRAINING = (
     _OUTPUT,
     Field("epochs", "integer", "Epochs run, by the longest-running model.", False),
     Field("settings", "object", "All settings, by their names in Python."),
-    Field("choice", "text", "With preset auto: what was chosen, and why.", False),
+    Field("method", "text", "The method in words, where it was chosen; else the model."),
+    Field("choice", "text", "Where a method was chosen: which, by what, and why.", False),
+    Field(
+        "metric",
+        "object or null",
+        "name, share, low, high, from, n_nodes and reason of the measure that suits the labels, "
+        "where it is not accuracy.",
+        False,
+    ),
     Field("self_loop_weight", "number", "Weight of self-loops, given or learned.", False),
     Field("calibration", "object", "Temperature and doubt that make confidence believable."),
     Field(

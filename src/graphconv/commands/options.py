@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from graphconv.estimators.baselines import BASELINES
+from graphconv.graph.names import METRICS
 from graphconv.models.catalogue import MODELS
 
 
@@ -203,9 +204,8 @@ Roles = Annotated[
     _table(
         "--roles",
         "COLUMN=ROLE",
-        "What a column is: number, category, text, yes-no, amount (a number with a unit), date, "
-        "embedding, sparse or ignore; several as A=ROLE,B=ROLE. Default: what it looks like "
-        "('graphconv inspect' tells).",
+        "What a column is: number, category, text, yes-no, date, embedding, sparse or ignore; "
+        "several as A=ROLE,B=ROLE. Default: what it looks like ('graphconv inspect' tells).",
     ),
 ]
 SplitColumn = Annotated[
@@ -274,7 +274,7 @@ ClosedIds = Annotated[
 ]
 
 Model = Annotated[
-    str,
+    str | None,
     _model(
         "--model",
         "NAME",
@@ -287,8 +287,9 @@ Preset = Annotated[
     _model(
         "--preset",
         "NAME",
-        "robust, paper, auto (tries a handful of settings), or strong (demanding models, minutes). "
-        "Default: paper on its own data sets, else robust.",
+        "quick tries methods of all kinds for seconds, auto longer, strong demanding models for "
+        "minutes; robust and paper are settings. "
+        "Default: paper on its own data sets, robust with any --model or setting, else quick.",
     ),
 ]
 
@@ -306,6 +307,15 @@ PositionFeatures = Annotated[
         "--position-features",
         _FLAG,
         "Add columns of where a node lies in the graph and how connected it is.",
+    ),
+]
+Metric = Annotated[
+    str | None,
+    _training(
+        "--metric",
+        "NAME",
+        f"What methods are chosen and judged by: {', '.join(METRICS)}. "
+        "Default: what suits the balance of the classes.",
     ),
 ]
 Coverage = Annotated[

@@ -13,6 +13,7 @@ from graphconv.graph import Graph
 from graphconv.graph.names import SPLIT_NAMES
 from graphconv.io.wording import count
 from graphconv.training.calibration import Calibration, expected_calibration_error
+from graphconv.training.measures import MEASURES
 from graphconv.training.scores import accuracy, all_labels_right, macro_f1, micro_f1
 
 FloatMatrix = npt.NDArray[np.floating[Any]]
@@ -135,8 +136,6 @@ def measure_calibration(graph: Graph, before: FloatMatrix, after: FloatMatrix) -
 
 def show_results(results: dict[str, Any], screen: Screen) -> None:
     """The table of a training, and what it found out by itself."""
-    if results.get("choice"):
-        screen.note(f"chosen: {results['choice']}")
     if results.get("settings", {}).get("self_loop_weight") == "learn":
         screen.note(f"learned self-loop weight: {results['self_loop_weight']:.4f}")
     n_runs = len(results["seeds"])
@@ -167,7 +166,7 @@ def show_results(results: dict[str, Any], screen: Screen) -> None:
     columns = ["", "graphconv", "paper", "nodes"]
     if results["paper_accuracy"] is None:
         columns, rows = ["", "", "nodes"], [[row[0], row[1], row[3]] for row in rows]
-    title = f"{results['model']} on {results['dataset']}, {count(n_runs, 'run')}"
+    title = f"{results['method']} on {results['dataset']}, {count(n_runs, 'run')}"
     screen.table(title, columns, rows)
 
 
@@ -175,10 +174,16 @@ def _estimate_rows(results: dict[str, Any]) -> list[list[str]]:
     """How often labels are right where no single row says so; and sets, where there are any."""
     rows = []
     found = results.get("accuracy")
-    if found is not None and found["from"] == "cross-validation":
+    metric = results.get("metric")
+    if metric is not None:
+        what = MEASURES[metric["name"]].words
+        shown = f"test {what}" if metric["from"] == "test nodes" else f"{what}, by {metric['from']}"
+        value = f"{100 * metric['share']:.1f} %{_interval(metric)}"
+        rows.append([shown, value, "", f"{metric['n_nodes']:,}"])
+    if found is not None and found["from"] != "test nodes":
         what = "nodes with all labels right" if "train_micro_f1" in results else "accuracy"
         value = f"{100 * found['share']:.1f} %{_interval(found)}"
-        rows.append([f"{what}, by cross-validation", value, "", f"{found['n_nodes']:,}"])
+        rows.append([f"{what}, by {found['from']}", value, "", f"{found['n_nodes']:,}"])
     sets = results.get("prediction_sets")
     if sets is not None:
         name = f"classes in a set, {100 * sets['coverage']:g} % coverage"

@@ -30,7 +30,7 @@ from graphconv.graph.scaling import FeatureScaler, fit_stored_scaler
 from graphconv.graph.splits import check_trainable
 from graphconv.io.progress import counter
 from graphconv.kernels import KernelName
-from graphconv.models.settings import Settings, resolve_settings
+from graphconv.models.settings import SEARCHES, Settings, resolve_settings
 from graphconv.storage.graph_part import GraphPart, open_part
 from graphconv.storage.memory import available_memory, n_processes_here
 from graphconv.storage.partition import parts_folder
@@ -75,8 +75,10 @@ class ParallelRequest:
                 "several processes need a graph folder that graphconv partition has cut, got "
                 f"{name or 'tables'}"
             )
-        if self.wanted.is_baseline or self.wanted.preset == "auto":
-            what = "--preset auto" if self.wanted.preset == "auto" else self.wanted.model
+        if self.wanted.is_baseline or self.wanted.preset in SEARCHES:
+            what = (
+                self.wanted.model if self.wanted.is_baseline else f"--preset {self.wanted.preset}"
+            )
             raise ValueError(f"{what} can't be trained by several processes")
         if dict(self.wanted.settings).get("correct_and_smooth"):
             raise ValueError("--correct-and-smooth can't be had of several processes")

@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -32,7 +32,7 @@ from graphconv.graph import Graph
 from graphconv.io.files import REPORT_FILE
 from graphconv.io.progress import counter
 from graphconv.kernels import native_missing
-from graphconv.models.settings import PAPER_ACCURACY
+from graphconv.models.settings import PAPER_ACCURACY, SEARCHES
 from graphconv.results.predictions import Predictions
 from graphconv.results.provenance import write_provenance
 from graphconv.training.out_of_fold import OutOfFold
@@ -72,6 +72,7 @@ def run_training(
             raise ValueError("--coverage is for one process, got several")
         if with_report:
             raise ValueError("--report is for one process: graphconv report writes it afterwards")
+        wanted = replace(wanted, chooses=False)
         train_in_parallel(
             ParallelRequest(data, wanted, output, resume, checkpoint_seconds, timeout), screen
         )
@@ -81,7 +82,16 @@ def run_training(
     check_sets(graph, wanted.coverage)
     if graph.folder is not None and with_report:
         raise ValueError("--report needs a graph in memory, got a folder")
-    if wanted.is_baseline:
+    preset, _ = resolve(wanted, graph.name)
+    if preset in SEARCHES and graph.folder is None:
+        from graphconv.commands.choosing import choose_method
+
+        job = choose_method(job, resume)
+    elif preset in SEARCHES:
+        if wanted.preset is not None:
+            raise ValueError(f"--preset {preset} needs a graph in memory, got a folder")
+        job = replace(job, wanted=replace(wanted, chooses=False))
+    if job.wanted.is_baseline:
         if graph.folder is not None:
             raise ValueError(f"--model {wanted.model} needs a graph in memory, got a folder")
         _train_baseline(job)
@@ -101,14 +111,18 @@ def _train_baseline(job: Job) -> None:
     job.introduce()
     started = time.perf_counter()
     fitted = fit_method(graph, wanted.model, params, tuple(wanted.seeds))
+    if job.chosen is not None:
+        fitted = replace(fitted, choice=job.chosen.reason)
+    graph = fitted.graph
     seconds = time.perf_counter() - started
     calibrated = fitted.ensemble_probabilities()
     fit_predict = fitted.fit_predict()
-    held_out = judge(graph, calibrated, fit_predict, wanted.coverage, seconds, job.screen)
+    held_out = judge(job, graph, calibrated, fit_predict, seconds)
     test = graph.test_index
     results = {
         **job.results(graph, fitted.each, started),
         "settings": params,
+        "choice": fitted.choice,
         "calibration": asdict(fitted.calibration),
         **measure_calibration(graph, fitted.each[test].mean(axis=1), calibrated[test]),
         **held_out.scores,
@@ -177,13 +191,15 @@ def finish(
     from graphconv.training.checkpoint import SavedModel, save_model
     from graphconv.training.out_of_fold import same_training
 
+    if job.chosen is not None:
+        fitted = replace(fitted, choice=job.chosen.reason)
+    elif fitted.choice:
+        job.screen.note(f"chosen: {fitted.choice}")
     seconds = time.perf_counter() - started
     averaged = mean_over_runs(each)
     before = averaged[fitted.graph.test_index]
     calibrated = fitted.calibrate(averaged)
-    held_out = judge(
-        fitted.graph, calibrated, same_training(fitted), job.wanted.coverage, seconds, job.screen
-    )
+    held_out = judge(job, fitted.graph, calibrated, same_training(fitted), seconds)
     # The fitted graph has the validation nodes that were set aside, if the data had none.
     results = {
         **job.results(fitted.graph, each, started),
@@ -216,7 +232,7 @@ def _fit(job: Job, file: TrainingFile, state: dict[str, Any] | None) -> FittedGC
 
     preset, overrides = resolve(job.wanted, job.graph.name)
     title = f"training on {job.graph.name}"
-    first = "choosing settings" if preset in ("auto", "strong") else ""
+    first = "choosing settings" if preset == "strong" else ""
     with job.screen.training(title, first) as on_epoch, _stopping_politely(file):
         return fit_gcn(
             job.graph,

@@ -11,20 +11,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from graphconv import __version__
 from graphconv.commands.console import Screen
 from graphconv.commands.data_source import DataRequest, data_files, load_data
 from graphconv.commands.summary import describe, measure, show_results
 from graphconv.estimators.baselines import BASELINES
-from graphconv.graph import Graph
+from graphconv.graph import Graph, IntArray
 from graphconv.graph.position import with_position_features
 from graphconv.io.files import check_replaceable, check_writable
 from graphconv.io.named_splits import split_by_name
 from graphconv.io.readers import LoadedGraph
 from graphconv.io.wording import as_file_name, did_you_mean
 from graphconv.models.catalogue import MODELS
-from graphconv.models.settings import PAPER_ACCURACY, Settings, resolve_settings
+from graphconv.models.settings import PAPER_ACCURACY, SEARCHES, Settings, resolve_settings
 from graphconv.results.predictions import Predictions
+from graphconv.training.measures import check_measure
 
 # What the training loop can do; all other models are baselines.
 _NETWORKS = (*MODELS, "mlp")
@@ -47,6 +51,8 @@ class ModelRequest:
     coverage: float | None = None
     position_features: bool = False
     device: str = "cpu"
+    metric: str | None = None
+    chooses: bool = False  # whether a method is chosen where the preset is not named
 
     def check(self) -> None:
         """Refuse what no data could make right."""
@@ -70,7 +76,8 @@ class ModelRequest:
             if self.preset is not None:
                 raise ValueError(f"--preset is for {NETWORKS_NAMED}, got --model {self.model}")
             return
-        preset = "robust" if self.preset in (None, "auto") else self.preset
+        check_measure(self.metric)
+        preset = "robust" if self.preset in (None, *SEARCHES) else self.preset
         resolve_settings(preset, self.settings)
 
     def with_batches_of(self, settled: Settings, before: Settings) -> ModelRequest:
@@ -89,6 +96,33 @@ class ModelRequest:
         return range(self.seed, self.seed + self.runs)
 
 
+@dataclass(frozen=True, eq=False)
+class ChosenMethod:
+    """What is told of a method that was chosen.
+
+    Parameters
+    ----------
+    name : str
+        In words.
+    reason : str
+    position_features : bool
+    nodes : array of shape (n_judged,)
+    nested : array of shape (n_judged, n_classes)
+        See `graphconv.estimators.choice.Choice`; empty where there is nothing to tell.
+    """
+
+    name: str
+    reason: str
+    position_features: bool
+    nodes: IntArray
+    nested: npt.NDArray[np.floating[Any]]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        names = ("name", "reason", "position_features")
+        return {name: getattr(self, name) for name in names}
+
+
 @dataclass(frozen=True)
 class Job:
     """A training whose data is loaded and whose output folder is known to be writable."""
@@ -101,6 +135,7 @@ class Job:
     screen: Screen
     with_report: bool = False
     sources: tuple[dict[str, Any], ...] = ()  # the files of the data, see `data_files`
+    chosen: ChosenMethod | None = None
 
     def asked_for(self) -> dict[str, Any]:
         """What a model's provenance says beside its files: the data's size, the request."""
@@ -130,6 +165,8 @@ class Job:
 
     def introduce(self) -> None:
         """Say what is about to be done with what; not before all of it is known to be possible."""
+        if self.chosen is not None:
+            return  # it was said before methods were tried
         for note in self.loaded.notes:
             self.screen.remark(note)
         for line in describe(self.graph):
@@ -141,6 +178,7 @@ class Job:
         return {
             "dataset": graph.name,
             "model": self.wanted.model,
+            "method": self.wanted.model if self.chosen is None else self.chosen.name,
             "seeds": list(self.wanted.seeds),
             "seconds": time.perf_counter() - started,
             **measure(graph, each, self.paper_accuracy),
@@ -199,7 +237,8 @@ def resolve(wanted: ModelRequest, graph_name: str) -> tuple[str, dict[str, Any]]
         overrides["model"] = wanted.model
     preset = wanted.preset
     if preset is None:
-        preset = "paper" if graph_name in PAPER_ACCURACY else "robust"
+        preset = "quick" if wanted.chooses else "robust"
+        preset = "paper" if graph_name in PAPER_ACCURACY else preset
     if preset == "paper" and graph_name == "nell":
         preset = "paper-nell"
     return preset, overrides
@@ -213,8 +252,6 @@ def settle_batches_of(job: Job) -> tuple[Job, str]:
     from graphconv.engine.memory_estimate import settle_batches
 
     preset, overrides = resolve(job.wanted, job.graph.name)
-    if preset == "auto":
-        return job, ""
     settings = resolve_settings(preset, overrides)
     settled, note = settle_batches(job.graph, settings, job.wanted.runs, auto=job.wanted.auto)
     return replace(job, wanted=job.wanted.with_batches_of(settled, settings)), note
@@ -232,6 +269,7 @@ def identity_of(job: Job) -> dict[str, Any]:
         "runs": job.wanted.runs,
         "kernels": job.wanted.kernels,
         "calibrate": job.wanted.calibrate,
+        **({} if job.chosen is None else {"chosen": job.chosen.identity}),
         # Last: the first difference is the one that is told, and another seed splits otherwise.
         "data": job.graph.fingerprint(),
     }

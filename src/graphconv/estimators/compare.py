@@ -22,6 +22,7 @@ from graphconv.graph import Graph
 from graphconv.io.named_splits import split_by_name
 from graphconv.io.progress import Progress, silent
 from graphconv.io.wording import did_you_mean, naming
+from graphconv.models.settings import SEARCHES
 
 if TYPE_CHECKING:
     from graphconv.estimators.runs import Record, RunLog, Series
@@ -37,12 +38,15 @@ class Method:
         Of a GCN; empty for a baseline, which runs with its own defaults.
     rule : str
         Propagation rule of a GCN, where it is not the preset's.
+    model : str
+        The network, where it is not a GCN.
     cost : float
         A guess at how long it takes, a GCN being 1: for the time left.
     """
 
     preset: str = ""
     rule: str = ""
+    model: str = ""
     cost: float = 1.0
 
     @property
@@ -60,11 +64,12 @@ METHODS: dict[str, Method] = {
     "boosted-trees": Method(cost=2),
     "ica": Method(),
     "gcn": Method("robust"),
+    "appnp": Method("robust", model="appnp"),
     "gcn-single-parameter": Method("robust", "single-parameter"),
     "gcn-first-order-only": Method("robust", "first-order-only"),
     "gcn-first-order": Method("robust", "first-order"),
     "gcn-chebyshev": Method("robust", "chebyshev", cost=2),
-    "gcn-auto": Method("auto", cost=20),
+    "auto": Method("auto", cost=20),
     "deepwalk": Method(cost=30),
     "semi-embedding": Method(cost=30),
     "planetoid-i": Method(cost=50),
@@ -178,12 +183,20 @@ def run_on_splits(series: Series, graph: Graph) -> list[Record]:
 
     method = METHODS[series.method]
     overrides = {"propagation": method.rule} if method.rule else {}
+    overrides |= {"model": method.model} if method.model else {}
     records = []
     for seed in series.seeds:
         part, _ = split_by_name(graph, series.settings["split"], seed)
         started = perf_counter()
         epochs: int | None
-        if method.preset:
+        if method.preset in SEARCHES:
+            from graphconv.estimators.choice import Search
+
+            search = Search(part, method.preset, seed=seed)
+            search.run()
+            chosen = search.conclude().fit([seed])
+            probabilities, epochs = chosen.probabilities().mean(axis=1), None
+        elif method.preset:
             fitted = fit_gcn(part, preset=method.preset, overrides=overrides, seeds=[seed])
             probabilities, epochs = fitted.probabilities().mean(axis=1), fitted.n_epochs
         else:

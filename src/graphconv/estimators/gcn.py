@@ -6,6 +6,7 @@ Arrays or a Graph enter `fit`, labels and probabilities of every node leave. The
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -24,7 +25,14 @@ from graphconv.estimators.inputs import (
 )
 from graphconv.graph import Graph
 from graphconv.graph.names import Scaling
-from graphconv.models.settings import Activation, Normalisation, Rule, Settings, StoppingRule
+from graphconv.models.settings import (
+    SEARCHES,
+    Activation,
+    Normalisation,
+    Rule,
+    Settings,
+    StoppingRule,
+)
 from graphconv.results.explain import explain
 from graphconv.results.explanation import Explanation
 from graphconv.results.suggest import Suggestion, suggest
@@ -44,10 +52,12 @@ class GCNClassifier(  # type: ignore[call-arg]
 
     Parameters
     ----------
-    preset : {"robust", "paper", "auto", "strong"}
-        "robust" serves on unknown data, "paper" is the recipe of Kipf and Welling, "auto" tries a
-        handful of settings and keeps what does best on held-out labels, "strong" compares
-        demanding models on validation labels and may take minutes.
+    preset : {"robust", "paper", "quick", "auto", "strong"}
+        "robust" serves on unknown data, "paper" is the recipe of Kipf and Welling. "quick" tries
+        networks that differ in kind for some seconds and keeps what does best on held-out labels;
+        "auto" takes longer and tries other settings of them as well. `AutoClassifier` does the
+        same with methods that are no networks among the candidates. "strong" compares demanding
+        models on validation labels and may take minutes.
     model : str, optional
         The network that is trained. One of gcn, appnp, grand.
     propagation : str, optional
@@ -154,7 +164,7 @@ class GCNClassifier(  # type: ignore[call-arg]
     settings_ : Settings
         What the preset and the parameters came to.
     choice_ : str
-        With preset="auto", what was chosen and why.
+        With preset="quick" or "auto", what was chosen and why.
     self_loop_weight_ : float
         lambda, learned or given.
     calibration_ : Calibration
@@ -188,7 +198,7 @@ class GCNClassifier(  # type: ignore[call-arg]
 
     def __init__(
         self,
-        preset: Literal["robust", "paper", "auto", "strong"] = "robust",
+        preset: Literal["robust", "paper", "quick", "auto", "strong"] = "robust",
         *,
         model: str | None = None,
         propagation: Rule | None = None,
@@ -292,10 +302,13 @@ class GCNClassifier(  # type: ignore[call-arg]
         seeds = seeds_of(self.random_state, self.ensemble)
         graph = graph_to_fit(self, X, y, adjacency)
         self.n_features_in_ = graph.n_features
+        preset, overrides, choice = str(self.preset), self._overrides(), ""
+        if preset in SEARCHES:
+            preset, overrides, choice = self._chosen(graph, seeds[0])
         fitted = fit_gcn(
             graph,
-            preset=self.preset,
-            overrides=self._overrides(),
+            preset=preset,
+            overrides=overrides,
             seeds=seeds,
             validation_fraction=self.validation_fraction,
             calibrate=self.calibrate,
@@ -303,8 +316,27 @@ class GCNClassifier(  # type: ignore[call-arg]
             device=self.device,
             watch=watch,
         )
-        self._set_fitted(fitted)
+        self._set_fitted(replace(fitted, choice=choice or fitted.choice))
         return self
+
+    def _chosen(self, graph: Graph, seed: int) -> tuple[str, dict[str, Any], str]:
+        """The preset and settings that do best on held-out labels, and why."""
+        from graphconv.estimators.choice import Search
+
+        fixed = self._overrides()
+        search = Search(
+            graph,
+            self.preset,
+            model=fixed.pop("model", None),
+            fixed=fixed,
+            seed=seed,
+            networks_only=True,
+            validation_fraction=self.validation_fraction,
+        )
+        search.run()
+        found = search.conclude()
+        settings = {**dict(found.candidate.settings), "model": found.candidate.model}
+        return "robust", settings, found.reason
 
     def _training_graph(self) -> Graph:
         return self.fitted_.graph

@@ -5,3 +5,12 @@ from typing import Literal, get_args
 Scaling = Literal["auto", "row", "l2", "standard", "none"]
 SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
 SPLIT_NAMES = ("train", "validation", "test")
+# Measures that methods are chosen and judged by, see `graphconv.training.measures`.
+METRICS = (
+    "accuracy",
+    "balanced-accuracy",
+    "macro-f1",
+    "micro-f1",
+    "roc-auc",
+    "average-precision",
+)

@@ -262,6 +262,8 @@ STRONG = Settings(
     early_stopping="lowest",
     patience=60,
 )
+# Presets that choose a method by trying several, within so much time.
+SEARCHES = ("quick", "auto")
 
 # Test accuracy in percent, table 2 of the paper.
 PAPER_ACCURACY = {"citeseer": 70.3, "cora": 81.5, "pubmed": 79.0, "nell": 66.0}
@@ -277,8 +279,10 @@ def resolve_settings(preset: str, overrides: dict[str, Any]) -> Settings:
     (16,)
     """
     presets = {"robust": ROBUST, "paper": PAPER, "paper-nell": PAPER_NELL, "strong": STRONG}
+    if preset in SEARCHES:
+        raise ValueError(naming("{preset} {!r} chooses a method: it is no settings", preset))
     if preset not in presets:
-        names = ", ".join(repr(name) for name in (*presets, "auto"))
-        hint = did_you_mean(preset, (*presets, "auto"))
+        names = ", ".join(repr(name) for name in (*presets, *SEARCHES))
+        hint = did_you_mean(preset, (*presets, *SEARCHES))
         raise ValueError(naming("{preset} must be one of {}, got {!r}{}", names, preset, hint))
     return replace(presets[preset], **overrides)

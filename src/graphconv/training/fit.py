@@ -48,7 +48,6 @@ from graphconv.training.loop import (
     train,
 )
 from graphconv.training.scores import mean_over_runs
-from graphconv.training.search import choose_settings
 from graphconv.training.strong import choose_strong
 
 FloatMatrix = npt.NDArray[np.float32]
@@ -91,7 +90,7 @@ def fit_gcn(
     Parameters
     ----------
     graph : Graph
-    preset : {"robust", "paper", "paper-nell", "auto", "strong"}
+    preset : {"robust", "paper", "paper-nell", "strong"}
     overrides : dict, optional
         Settings that differ from the preset's.
     seeds : sequence of int
@@ -124,20 +123,10 @@ def fit_gcn(
     overrides = overrides or {}
     check_trainable(graph)
     graph = hold_out(graph, validation_fraction, seeds[0])
-    settings = resolve_settings("robust" if preset == "auto" else preset, overrides)
+    settings = resolve_settings(preset, overrides)
     if settings.correct_and_smooth and graph.folder is not None:
         raise ValueError(naming("{correct_and_smooth} must be off for a graph on disk"))
     choice = ""
-    if preset == "auto":
-        if graph.folder is not None:
-            raise ValueError("preset must not be 'auto' for a graph on disk")
-
-        def predict(fold: Graph, tried: Settings, seeds: list[int]) -> FloatMatrix:
-            network, scaler, _ = _train(fold, tried, seeds, kernels, Watch())
-            fitted = FittedGCN(fold, tried, scaler, network, n_epochs=0)
-            return mean_over_runs(fitted.probabilities(nodes=fold.validation_index))
-
-        settings, choice = choose_settings(graph, settings, set(overrides), seeds[0], predict)
     if preset == "strong" and graph.folder is None:
 
         def judge(half: Graph, tried: Settings, seeds: list[int]) -> FloatMatrix:

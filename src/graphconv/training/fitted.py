@@ -53,7 +53,7 @@ class FittedGCN:
     history : dict of lists
         Loss and accuracy of each epoch, a mean over replicas.
     choice : str
-        With preset "auto", what was chosen and why.
+        Where the method was chosen by trying several, why it was.
     calibration : Calibration
         What makes its confidence believable, by the validation nodes.
     undescribed_calibration : Calibration, optional

@@ -1,0 +1,260 @@
+"""Candidates: the methods that are tried where nobody says which one to use.
+
+A graph enters, the candidates that can serve it leave, from the simplest to the most involved, each
+with settings that are tried once it is among the best. A new kind of method is an entry here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphconv.estimators.fitted_method import FittedMethod, fit_method
+from graphconv.graph import Graph
+from graphconv.graph.position import with_position_features
+from graphconv.models.catalogue import MODELS
+from graphconv.models.settings import ROBUST
+from graphconv.training.fit import Watch, fit_gcn
+from graphconv.training.fitted import FittedGCN
+from graphconv.training.scores import mean_over_runs
+
+# Epochs of a trial and those without gain after which it ends: enough to tell kinds apart. Where
+# that would take too long, trials are narrower and shorter.
+_EPOCHS, _PATIENCE = 100, 20
+_NARROW, _NARROW_EPOCHS = 16, 60
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A method with its settings.
+
+    Parameters
+    ----------
+    name : str
+        In words.
+    model : str
+        A network of `graphconv.models.catalogue.MODELS`, or a baseline.
+    settings : tuple of pairs
+        What differs from the network's robust settings, or the baseline's parameters.
+    position_features : bool
+        Whether nodes are described by where they lie in the graph.
+    cost : float
+        How long an epoch takes, as a multiple of a graph convolution's.
+    cost_per_node : float
+        Seconds of an epoch for each node that come on top of that.
+    """
+
+    name: str
+    model: str
+    settings: tuple[tuple[str, Any], ...] = ()
+    position_features: bool = False
+    cost: float = 1.0
+    cost_per_node: float = 0.0
+
+    @property
+    def is_network(self) -> bool:
+        return self.model in MODELS
+
+    def changed(self, **changes: Any) -> Candidate:
+        """The same with other settings."""
+        return replace(self, settings=tuple({**dict(self.settings), **changes}.items()))
+
+    def words(self) -> str:
+        """What it is called, and the settings that have been changed."""
+        said = [self.name]
+        usual = next((dict(one.settings) for one in KINDS if one.name == self.name), {})
+        for name, value in self.settings:
+            if value != usual.get(name):
+                shown = "x".join(map(str, value)) if isinstance(value, tuple) else value
+                said.append(f"{name.replace('_', ' ')} {shown}")
+        return ", ".join(said)
+
+    def view(self, graph: Graph) -> Graph:
+        """The graph as this method is given it."""
+        return with_position_features(graph) if self.position_features else graph
+
+    def try_on(self, fold: Graph, seeds: Sequence[int], is_narrow: bool = False) -> Any:
+        """Uncalibrated probabilities of a fold's test nodes, after a brief training."""
+        fold = self.view(fold)
+        settings = dict(self.settings)
+        if not self.is_network:
+            each = fit_method(fold, self.model, settings, tuple(seeds)).each
+            return mean_over_runs(each[fold.test_index])
+        most = _NARROW_EPOCHS if is_narrow else _EPOCHS
+        settings["max_epochs"] = min(settings.get("max_epochs", most), most)
+        settings["patience"] = min(settings.get("patience", _PATIENCE), _PATIENCE)
+        if is_narrow:
+            settings["hidden"] = tuple(_NARROW for _ in settings.get("hidden", (_NARROW,)))
+        fitted = fit_gcn(
+            fold,
+            overrides={**settings, "model": self.model},
+            seeds=seeds,
+            calibrate=False,
+            validation_fraction=0,
+        )
+        return mean_over_runs(fitted.probabilities(nodes=fold.test_index))
+
+    def fit(
+        self, graph: Graph, seeds: Sequence[int], watch: Watch | None = None
+    ) -> FittedGCN | FittedMethod:
+        """Train it for good, on a graph with its validation nodes."""
+        graph = self.view(graph)
+        if not self.is_network:
+            return fit_method(graph, self.model, dict(self.settings), tuple(seeds))
+        overrides = {**dict(self.settings), "model": self.model}
+        return fit_gcn(graph, overrides=overrides, seeds=seeds, watch=watch, validation_fraction=0)
+
+
+def _network(name: str, cost: float, model: str = "gcn", **settings: Any) -> Candidate:
+    return Candidate(name, model, tuple(settings.items()), cost=cost)
+
+
+DEFAULT = _network("graph convolution", 1.0)
+# From the simplest to the most involved: of equals, the one that stands first is taken.
+KINDS: tuple[Candidate, ...] = (
+    Candidate("label propagation", "label-propagation", cost=0.1),
+    Candidate("linear model of features two hops around (SGC)", "sgc", cost=0.1),
+    _network("no graph (multi-layer perceptron)", 0.3, propagation="none"),
+    DEFAULT,
+    _network("personalised PageRank of predictions (APPNP)", 1.4, model="appnp"),
+    _network(
+        "first-order rule (own and neighbours' features apart)", 2.0, propagation="first-order"
+    ),
+    Candidate("boosted trees on propagated features", "boosted-trees", cost=0.5),
+    Candidate("graph convolution on position features", "gcn", position_features=True, cost=2.0),
+    Candidate(
+        "personalised PageRank of predictions (APPNP) on position features",
+        "appnp",
+        position_features=True,
+        cost=2.0,
+    ),
+    replace(
+        _network(
+            "deep first-order rule with layer normalisation",
+            2.0,
+            propagation="first-order",
+            normalisation="layer",
+            residual=True,
+            hidden=(64, 64, 64),
+            dropout=0.2,
+        ),
+        cost_per_node=4e-6,
+    ),
+)
+# What may be changed in the best kinds.
+_REGULARISATION = [
+    {"dropout": 0.8, "weight_decay": 5e-3},
+    {"dropout": 0.2, "weight_decay": 5e-5},
+]
+_VARIANTS: dict[str, list[dict[str, Any]]] = {
+    "label-propagation": [{"class_mass": False}],
+    "sgc": [{"C": 1.0}, {"C": 100.0}, {"n_hops": 3}],
+    "boosted-trees": [{"max_iterations": 200, "learning_rate": 0.05}, {"n_hops": 3}],
+    "appnp": [{"restart": 0.3}, *_REGULARISATION],
+    "gcn": [*_REGULARISATION, {"hidden": (64, 64)}],
+}
+
+
+def candidates_for(
+    graph: Graph,
+    fixed: dict[str, Any] | None = None,
+    *,
+    model: str | None = None,
+    networks_only: bool = False,
+) -> list[Candidate]:
+    """The kinds that can serve a graph, the simplest first.
+
+    Parameters
+    ----------
+    graph : Graph
+    fixed : dict, optional
+        Settings that the user chose: kinds that change them, or have no such settings, are out.
+    model : str, optional
+        A network that the user chose.
+    networks_only : bool
+
+    Examples
+    --------
+    >>> from graphconv import load_dataset
+    >>> from graphconv.estimators.candidates import candidates_for
+    >>> [kind.model for kind in candidates_for(load_dataset("karate"))][:2]
+    ['label-propagation', 'sgc']
+    """
+    fixed = fixed or {}
+    start = DEFAULT if model in (None, "gcn") else Candidate(model, model)
+    if {"model", "propagation", "self_loop_weight"} & set(fixed):  # the last only one rule has
+        return [start.changed(**fixed)]
+    found = []
+    for kind in KINDS:
+        own = dict(kind.settings)
+        is_baseline = not kind.is_network
+        if is_baseline and (networks_only or fixed or model or graph.is_multilabel):
+            continue
+        if model is not None and kind.model != model:
+            continue
+        if set(own) & set(fixed) - {"propagation"}:
+            continue
+        if graph.features is None and own.get("propagation") == "none":
+            continue  # a node's own identity says nothing of another node
+        if kind.position_features and (graph.features is not None or networks_only):
+            continue
+        found.append(kind.changed(**fixed) if fixed else kind)
+    return found or [start.changed(**fixed)]
+
+
+def variants_of(candidate: Candidate, graph: Graph, fixed: dict[str, Any]) -> list[Candidate]:
+    """The candidate with settings that may suit it better; none that the user chose is changed."""
+    changes = list(_VARIANTS.get(candidate.model, []))
+    own = dict(candidate.settings)
+    if candidate.is_network:
+        if len(own.get("hidden", ())) > 1:  # it was made for its depth: deeper still
+            deeper = (*own["hidden"], *own["hidden"])
+            changes = [one for one in changes if "hidden" not in one] + [{"hidden": deeper}]
+        if graph.features is not None:
+            changes += [{"scaling": "l2"}, {"scaling": "standard"}]
+    return [candidate.changed(**one) for one in changes if not set(one) & set(fixed)]
+
+
+def seconds_of(candidate: Candidate, fold: Graph, is_narrow: bool = False) -> float:
+    """A guess at the seconds of a trial; a rough one, but the same on every machine.
+
+    From 200 epochs on five public graphs of 890 to 10,000 nodes, on one core.
+    """
+    if not candidate.is_network:
+        if candidate.model == "boosted-trees":
+            return 0.02 + 0.07 * int(fold.n_classes) + 2e-5 * len(fold.train_index)
+        return 0.02 + 1e-7 * (_n_values(fold) + int(fold.adjacency.nnz))
+    if is_narrow:
+        return _NARROW_EPOCHS * _seconds_of_epoch(candidate, fold, 0.3)
+    return _EPOCHS * _seconds_of_epoch(candidate, fold, 1.0)
+
+
+def most_epochs(candidate: Candidate, graph: Graph, seconds: float) -> int | None:
+    """So many epochs as there is time for, at least those of a trial; None where all fit in."""
+    if not candidate.is_network:
+        return None
+    wanted = int(dict(candidate.settings).get("max_epochs", ROBUST.max_epochs))
+    fitting = max(_EPOCHS, int(seconds / _seconds_of_epoch(candidate, graph, 1.0)))
+    return fitting if fitting < wanted else None
+
+
+def _seconds_of_epoch(candidate: Candidate, graph: Graph, width: float) -> float:
+    entries = 5e-9 * _n_values(graph) + 1.5e-8 * int(graph.adjacency.nnz)
+    per_node = candidate.cost_per_node
+    n_hidden = len(dict(candidate.settings).get("hidden", ()))
+    if n_hidden:  # it grows with depth
+        per_node *= n_hidden / 3
+    nodes = (1e-7 * candidate.cost + per_node) * graph.n_nodes
+    return candidate.cost * (5e-4 + width * entries) + (0.5 + 0.5 * width) * nodes
+
+
+def _n_values(graph: Graph) -> int:
+    """Entries of the features; the same whether they came sparse or dense."""
+    features: Any = graph.features
+    if features is None:
+        return graph.n_nodes
+    return int(features.nnz if sp.issparse(features) else np.count_nonzero(features))
