@@ -24,13 +24,15 @@ COMPARE = ("compare", "karate", "--methods", "label-propagation", "--splits", "2
 class Scenario:
     """A command, what must be there before it, and what is added when it runs again.
 
-    Files that grow line by line may be at any line when the process ends.
+    Files that grow line by line may be at any line when the process ends; some files say how
+    long something took, or show it in a picture.
     """
 
     command: tuple[str, ...]
     before: tuple[tuple[str, ...], ...] = ()
     again: tuple[str, ...] = ()
     growing: tuple[str, ...] = ()
+    with_times: tuple[str, ...] = ()
 
 
 SCENARIOS = {
@@ -50,7 +52,9 @@ SCENARIOS = {
         ("predict", "m", "-o", "p.csv"), (TRAIN, ("embed", "m", "-o", "p.csv"))
     ),
     "report": Scenario(("report", "m"), (TRAIN,)),
-    "compare": Scenario(COMPARE, growing=("c/runs.jsonl",)),
+    "compare": Scenario(
+        COMPARE, growing=("c/runs.jsonl",), with_times=("c/compare.png", "c/compare.svg")
+    ),
     "reproduce": Scenario(("reproduce", "table1", "--dataset", "cora", "-o", "r")),
     "download": Scenario(("train", "citeseer", "--max-epochs", "1", "-o", "d")),
     "generate": Scenario(("generate", "random", "--nodes", "20", "--edges", "40", "-o", "r")),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from scripts.fuzz_targets import Target
 
 # When a turn is over; processor seconds and bytes that a single input may take.
-TURN_SECONDS, TURN_INPUTS = 10.0, 4000
+TURN_SECONDS, TURN_INPUTS = 5.0, 20_000
 INPUT_SECONDS, INPUT_BYTES = 20, 1 << 30
 # What protects the machine from an input that takes far more.
 ADDRESS_BYTES = 4 << 30

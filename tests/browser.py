@@ -57,7 +57,7 @@ class Browser:
         # On a busy machine the driver comes back before the page has begun to load.
         loaded = f"location.href === {json.dumps(address)} && document.readyState === 'complete'"
         loaded += " && document.documentElement.dataset.state !== 'loading'"
-        self.wait(loaded, f"{address} to be loaded", seconds=60)
+        self.wait(loaded, f"{address} to be loaded")
 
     def run(self, script, *arguments):
         return self.driver.execute_script(script, *arguments)
@@ -65,7 +65,7 @@ class Browser:
     def text(self, selector):
         return self.run("return document.querySelector(arguments[0]).textContent", selector)
 
-    def wait(self, condition, what, seconds=15):
+    def wait(self, condition, what, seconds=120):
         """Until a condition in JavaScript holds."""
         from selenium.webdriver.support.ui import WebDriverWait
 

@@ -102,7 +102,11 @@ def hear_interrupts():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def finish(process, seconds=120):
+# Seconds after which something will never happen, however busy the machine is.
+PATIENCE = 600
+
+
+def finish(process, seconds=PATIENCE):
     out, err = process.communicate(timeout=seconds)
     return Done(process.returncode, out, err.splitlines())
 

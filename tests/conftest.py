@@ -1,13 +1,24 @@
 """Fixtures that several test files share."""
 
+import os
 from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
 from tests.command_line import make_runner, write_papers
 from tests.kernel_cases import KERNELS, MISSING
+from tests.processes import adopt_orphans, children, end_processes
 
 from graphconv import kernels
+
+adopt_orphans()
+
+
+@pytest.fixture(autouse=True)
+def processes_end_with_their_test() -> Iterator[None]:
+    before = children(os.getpid())
+    yield
+    end_processes(before)
 
 
 @pytest.fixture

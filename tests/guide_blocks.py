@@ -176,7 +176,7 @@ class Runner:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
+            timeout=600,
         )
         assert done.returncode == 0, done.stdout
         return done.stdout

@@ -43,11 +43,11 @@ def serving(graph, labels_path, table=None, finish=dict, preset="robust", **acce
             yield session, given
         finally:
             server.should_exit = True
-            thread.join(timeout=20)
+            thread.join(timeout=120)
             session.close()
 
 
-def until(holds, seconds=20.0, what="the server"):
+def until(holds, seconds=120.0, what="the server"):
     """Wait until something holds."""
     end = time.monotonic() + seconds
     while not holds():
@@ -81,4 +81,4 @@ def command(*arguments, cwd):
 
 
 def client(address, **headers):
-    return httpx.Client(base_url=address, timeout=30, headers=headers)
+    return httpx.Client(base_url=address, timeout=120, headers=headers)

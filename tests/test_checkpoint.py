@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import pytest
 import safetensors.torch
 import torch
 from tests.generated_graphs import generate, split
+from tests.small_disk import mounted
 
 from graphconv.graph import Graph
 from graphconv.models.settings import RULES
@@ -331,17 +331,8 @@ def test_kill_between_writes_leaves_the_old_model(fitted, folder):
 
 @pytest.fixture
 def tiny_disk(tmp_path):
-    """A file system of 32 kB, where the machine lets us mount one."""
-    if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("needs root on Linux to mount a small tmpfs")
-    path = tmp_path / "disk"
-    path.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(path)]
-    done = subprocess.run(mount, capture_output=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"a tmpfs can't be mounted: {done.stderr.decode().strip()}")
-    yield path
-    subprocess.run(["umount", str(path)], check=True)
+    with mounted(tmp_path / "disk", "size=32k") as path:
+        yield path
 
 
 def test_full_disk_leaves_the_old_model(tiny_disk):

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import scipy.io
 import scipy.sparse as sp
-from tests.command_line import COLUMNS, FILES, TABLES, names, start, write_papers
+from tests.command_line import COLUMNS, FILES, PATIENCE, TABLES, names, start, write_papers
 
 from graphconv import read_tables
 from graphconv.io.graph_files import write_npz
@@ -370,7 +370,7 @@ def test_closed_pipe_costs_no_training(tmp_path):
     process.stdout.close()
     assert process.stderr.read().count("\n") == 2, "what is told before the table, no traceback"
     process.stderr.close()
-    assert process.wait(60) == 1
+    assert process.wait(PATIENCE) == 1
     assert names(tmp_path / "runs" / "karate") == FILES
 
 

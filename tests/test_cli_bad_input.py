@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.command_line import finish, make_runner, start
+from tests.small_disk import mounted
 
 EDGES = "source,target\na,b\nb,c\nc,d\nd,a\na,c\n"
 NODES = "id,label,age\na,x,1\nb,y,2\nc,x,3\nd,y,4\ne,,5\n"
@@ -332,34 +333,14 @@ def test_the_current_folder_is_not_replaced(run, tmp_path, monkeypatch):
     refuse(run, "train karate -o .", "--output must not be the current folder itself")
 
 
-def mount(path, *options):
-    """A file system of its own, where the machine lets us mount one."""
-    if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("needs root on Linux to mount a file system")
-    path.mkdir(exist_ok=True)
-    done = subprocess.run(["mount", *options, str(path)], capture_output=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"a file system can't be mounted: {done.stderr.decode().strip()}")
-
-
-def unmount(path):
-    subprocess.run(["umount", str(path)], check=True)
-
-
 def test_read_only_file_system(run, tmp_path):
-    disk = tmp_path / "disk"
-    mount(disk, "-t", "tmpfs", "-o", "ro", "tmpfs")
-    try:
+    with mounted(tmp_path / "disk", "ro"):
         refuse(run, f"{TRAIN} -o disk/model", "got disk/model: Read-only file system")
         refuse(run, f"{TRAIN} -o disk", "--output must not be a mount point itself")
-    finally:
-        unmount(disk)
 
 
 def test_full_disk(run, tmp_path):
-    disk = tmp_path / "disk"
-    mount(disk, "-t", "tmpfs", "-o", "size=64k", "tmpfs")
-    try:
+    with mounted(tmp_path / "disk", "size=64k") as disk:
         run(f"{TRAIN} -o disk/model -q --hidden 2")
         # The message names what was to be written; the old model and nothing else is there.
         refuse(run, f"{TRAIN} -o disk/model -q --hidden 30000", "disk/model: the disk is full")
@@ -373,8 +354,6 @@ def test_full_disk(run, tmp_path):
         refuse(run, "embed wide -o disk/table.csv -q", "disk/table.csv: the disk is full")
         refuse(run, "embed wide -o disk/table.parquet -q", "disk/table.parquet: the disk is full")
         assert sorted(os.listdir(disk)) == ["model"]
-    finally:
-        unmount(disk)
 
 
 def test_more_memory_than_there_is(run):

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.command_line import ROOT, Done, finish, make_runner
+from tests.command_line import PATIENCE, ROOT, Done, finish, make_runner
 from tests.generated_graphs import generate, split
 
 from graphconv import load_dataset
@@ -95,7 +95,7 @@ def launch(
     )  # fmt: skip
 
 
-def end(process, seconds=100):
+def end(process, seconds=PATIENCE):
     """Wait for torchrun to end; if it hangs, nothing of it may stay behind."""
     try:
         return finish(process, seconds)
@@ -198,7 +198,8 @@ def weights(folder):
 
 def begun(process, unfinished):
     """Wait until a training has saved something."""
-    for _ in range(6000):
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
         assert process.poll() is None, Done(process.returncode, *process.communicate())
         if unfinished.exists():
             return workers(process)
@@ -223,20 +224,20 @@ def test_a_killed_process_does_not_change_the_result(trained, tmp_path):
 
 def test_a_process_that_hangs_is_noticed(place, tmp_path):
     shutil.copytree(place / "free", tmp_path / "free")
-    process = launch(2, "train", "free", *LONG, "--timeout", 2, "-o", "model", cwd=tmp_path)
+    process = launch(2, "train", "free", *LONG, "--timeout", 8, "-o", "model", cwd=tmp_path)
     before = begun(process, tmp_path / "model.training")
     os.kill(before[1], signal.SIGSTOP)
     started = time.monotonic()
     while 0 in workers(process):
-        assert time.monotonic() - started < 2 + 15  # the machine may be busy
+        assert time.monotonic() - started < 120  # far less than the default of --timeout
         time.sleep(0.05)
     # Stopped processes can't end when torchrun asks them to; after 30 s it kills them, as here.
     os.kill(before[1], signal.SIGKILL)
-    done = end(process, 60)
+    done = end(process)
     assert done.code != 0
     lines = [line for line in done.err if line.startswith("graphconv:")]
     assert len(lines) == 1
-    assert "another process ended, or did not answer within 2 s" in lines[0]
+    assert "another process ended, or did not answer within 8 s" in lines[0]
     assert not (tmp_path / "model").exists()
 
 
@@ -314,7 +315,7 @@ class Hosts:
 
     @staticmethod
     def ip(*arguments):
-        subprocess.run(["ip", *arguments], capture_output=True, check=True, timeout=10)
+        subprocess.run(["ip", *arguments], capture_output=True, check=True, timeout=120)
 
     def launch(self, *arguments, cwd):
         """A torchrun on each of the hosts, which meet at the first one's address."""
@@ -346,7 +347,7 @@ def hosts():
 
 def test_two_hosts_train_together_and_notice_a_cut_cable(trained, tmp_path, hosts):
     shutil.copytree(trained / "free", tmp_path / "free")
-    train = ("train", "free", *LONG, "--timeout", 3, "-o")
+    train = ("train", "free", *LONG, "--timeout", 8, "-o")
     both = [end(process) for process in hosts.launch(*train, "whole", cwd=tmp_path)]
     assert [done.code for done in both] == [0, 0], both
     assert weights(tmp_path / "whole") == weights(trained / "several long")
@@ -354,13 +355,13 @@ def test_two_hosts_train_together_and_notice_a_cut_cable(trained, tmp_path, host
     begun(processes[0], tmp_path / "cut.training")
     hosts.ip("-n", hosts.names[0], "link", "set", hosts.names[0], "down")
     started = time.monotonic()
-    both = [end(process, 60) for process in processes]
-    assert time.monotonic() - started < 50
+    both = [end(process) for process in processes]
+    assert time.monotonic() - started < 200  # less than the default of --timeout
     assert 0 not in [done.code for done in both], both
     for done in both:
         said = [line for line in done.err if line.startswith("graphconv:")]
         assert len(said) == 1
-        assert "did not answer within 3 s" in said[0]
+        assert "did not answer within 8 s" in said[0]
     assert not (tmp_path / "cut").exists()
     # With the cable in place again, the training goes on and ends as the other did.
     hosts.ip("-n", hosts.names[0], "link", "set", hosts.names[0], "up")

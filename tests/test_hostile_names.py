@@ -96,6 +96,6 @@ def test_what_is_plain_stays():
 def test_closed_streams_are_no_error(tmp_path, closed):
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     command = f"{sys.executable} -m graphconv train karate --max-epochs 2 -o m {closed}"
-    done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, timeout=120)
+    done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, timeout=600)
     assert done.returncode == 0
     assert "model.json" in names(tmp_path / "m")

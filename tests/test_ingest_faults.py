@@ -93,7 +93,7 @@ def test_killed_at_a_removal(tmp_path, when):
     inject = ["strace", "-f", "-qq", "-o", os.devnull, "-e", f"trace={call}"]
     inject += ["-e", f"inject={call}:signal=KILL:when={when}"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run([*inject, *command], cwd=tmp_path, env=environment, timeout=120)
+    done = subprocess.run([*inject, *command], cwd=tmp_path, env=environment, timeout=600)
     assert done.returncode != 0
     assert outcome(request) == ["a", "b", "c"]
     assert names(tmp_path) == ["e.csv", "g"]

@@ -103,7 +103,7 @@ def run_script(script: str, **environment: str) -> subprocess.CompletedProcess[s
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
 

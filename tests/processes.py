@@ -1,0 +1,51 @@
+"""Processes that a test has started end with it, also when it fails."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from pathlib import Path
+
+_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans():
+    """What outlives its parent becomes a child of this process, so that it can be found."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def children(number):
+    """Numbers of the processes that a process has started and that are still there."""
+    found = set()
+    for task in Path(f"/proc/{number}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # gone since it was listed
+            found.update(map(int, task.read_text().split()))
+    return found
+
+
+def end_processes(except_these):
+    """Kill what this process has started, with all that those have, but for some of them."""
+    left = sorted(children(os.getpid()) - except_these)
+    for number in left:
+        if not _serves_all_tests(number):
+            _end(number)
+
+
+def _serves_all_tests(number):
+    """Multiprocessing keeps a process that looks after what is shared."""
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{number}/cmdline").read_bytes()
+        return b"resource_tracker" in words or b"forkserver" in words
+    return False
+
+
+def _end(number):
+    below = children(number)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(number, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(number, 0)
+    for other in below:
+        _end(other)
