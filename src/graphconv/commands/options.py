@@ -204,8 +204,9 @@ Roles = Annotated[
     _table(
         "--roles",
         "COLUMN=ROLE",
-        "What a column is: number, category, text, yes-no, date, embedding, sparse or ignore; "
-        "several as A=ROLE,B=ROLE. Default: what it looks like ('graphconv inspect' tells).",
+        "What a column is: number, category, text, yes-no, amount (a number with a unit), date, "
+        "embedding, sparse or ignore; several as A=ROLE,B=ROLE. Default: what it looks like "
+        "('graphconv inspect' tells).",
     ),
 ]
 SplitColumn = Annotated[

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from graphconv.io.amounts import amount, amount_format
 from graphconv.io.wording import MISSING_MARKS, is_missing, shown
 
 if TYPE_CHECKING:
@@ -70,10 +71,11 @@ class DerivedColumn:
     Parameters
     ----------
     name : str
-    kind : {"yes-no", "date", "embedding", "sparse"}
+    kind : {"yes-no", "amount", "date", "embedding", "sparse"}
     detail : tuple of str
-        yes-no: the words for yes and no. date: its format, and "time" if hours count. embedding:
-        how many numbers a cell holds. sparse: the names that have weights.
+        yes-no: the words for yes and no. amount: its unit, its decimal mark and an example.
+        date: its format, and "time" if hours count. embedding: how many numbers a cell holds.
+        sparse: the names that have weights.
 
     Examples
     --------
@@ -104,7 +106,7 @@ class DerivedColumn:
     @property
     def numbers(self) -> tuple[str, ...]:
         """The names of the columns of numbers."""
-        if self.kind == "yes-no":
+        if self.kind in ("yes-no", "amount"):
             return (self.name,)
         if self.kind == "embedding":
             return tuple(f"{self.name}[{place}]" for place in range(int(self.detail[0])))
@@ -130,6 +132,9 @@ class DerivedColumn:
         """How the column is read, for a note."""
         if self.kind == "yes-no":
             return f"yes or no ({shown(self.detail[0])} is yes)"
+        if self.kind == "amount":
+            unit, decimal, example = self.detail
+            return f"a number ({shown(example)} is {amount(example, unit, decimal):.15g})"
         if self.kind == "date":
             plain = self.detail[0].split(" ")[0]
             return f"a date ({DATE_FORMATS.get(plain, self.detail[0])})"
@@ -144,6 +149,10 @@ class DerivedColumn:
         )
         if column.kind not in _FITS or not column.detail:
             raise ValueError(f"derived column {column.name!r} must be of a known kind")
+        if column.kind == "amount" and (
+            len(column.detail) != 3 or amount(column.detail[2], *column.detail[:2]) is None
+        ):
+            raise ValueError(f"amount {column.name!r} must have a unit, a mark and an example")
         if column.kind == "embedding" and not 0 < int(column.detail[0]) <= 1 << 20:
             raise ValueError(f"embedding {column.name!r} must have a width, got {column.detail[0]}")
         return column
@@ -208,6 +217,30 @@ def _derive_yes_no(
             raise _refuse(column, row, at, f"be {yes!r} or {no!r}")
         elif no == "":
             numbers[row] = 0
+    return numbers
+
+
+# Amounts
+
+
+def _fit_amount(column: pd.Series[Any], _: str) -> tuple[str, ...]:
+    cells = [cell.strip() for cell in column.tolist() if isinstance(cell, str) and is_filled(cell)]
+    found = amount_format(cells)
+    # The one that shows most of how they are written.
+    return (*found, max(cells, key=len)) if found else ()
+
+
+def _derive_amount(
+    column: pd.Series[Any], detail: Sequence[str], at: At
+) -> npt.NDArray[np.float64]:
+    unit, decimal, example = detail
+    numbers = np.full((len(column), 1), np.nan)
+    for row, cell in enumerate(column.tolist()):
+        if is_filled(cell):
+            number = amount(str(cell), unit, decimal)
+            if number is None:
+                raise _refuse(column, row, at, f"be a number written as {shown(example)}")
+            numbers[row] = number
     return numbers
 
 
@@ -398,18 +431,21 @@ def _weight_matrix(column: pd.Series[Any], names: Sequence[str], at: At) -> sp.c
 
 _KINDS = {
     "yes-no": "yes or no",
+    "amount": "a number with a unit",
     "date": "a date",
     "embedding": "an embedding",
     "sparse": "sparse numbers",
 }
 _FITS: dict[str, Callable[[pd.Series[Any], str], tuple[str, ...]]] = {
     "yes-no": _fit_yes_no,
+    "amount": _fit_amount,
     "date": _fit_date,
     "embedding": _fit_embedding,
     "sparse": _fit_weights,
 }
 _DERIVERS: dict[str, Callable[[pd.Series[Any], Sequence[str], At], npt.NDArray[Any]]] = {
     "yes-no": _derive_yes_no,
+    "amount": _derive_amount,
     "date": _derive_date,
     "embedding": _derive_embedding,
 }

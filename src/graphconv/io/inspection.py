@@ -212,7 +212,7 @@ class _Look:
         settled = self.attempt(lambda: settle_roles(nodes, [name], self.options))
         role = settled[0] if settled else ColumnRole(name, "ignore", "not known")
         self.roles[name] = role
-        if role.role not in ("number", "date", "embedding", "yes-no"):
+        if role.role not in ("number", "amount", "date", "embedding", "yes-no"):
             return
         column = nodes.frame[role.name]
         n_empty = int(empty_cells(column).sum()) if role.role == "number" else 0

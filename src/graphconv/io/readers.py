@@ -121,9 +121,9 @@ def read_tables(
         Columns of dates, which become a year and waves of the season, the weekday and, if there
         is a time, the hour. "joined=%d/%m/%Y" says how the dates are written.
     roles : mapping of str to str
-        Any other role of a column: "number", "category", "text", "yes-no", "date", "embedding"
-        (lists of numbers), "sparse" (names with weights, such as "a:1 b:3") or "ignore". Also as
-        a sequence of "column=role".
+        Any other role of a column: "number", "category", "text", "yes-no", "amount" (numbers with
+        a unit, such as "12 %" or "$1,200"), "date", "embedding" (lists of numbers), "sparse"
+        (names with weights, such as "a:1 b:3") or "ignore". Also as a sequence of "column=role".
     label_separator : str, optional
         Separates the classes of a node that has several. The labels are then an indicator matrix.
     unlabelled_value : str or number, optional

@@ -1,7 +1,7 @@
 """Roles: what each column of a node table is taken for, where the user has not said it.
 
-A column enters, a `ColumnRole` leaves: number, category, text, yes or no, date, embedding, sparse
-numbers, or ignored, with the reason. `train` and `inspect` take columns for the same.
+A column enters, a `ColumnRole` leaves: number, category, text, yes or no, amount, date, embedding,
+sparse numbers, or ignored, with the reason. `train` and `inspect` take columns for the same.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphconv.io.amounts import amount_format
 from graphconv.io.derived_columns import (
     DerivedColumn,
     are_weights,
@@ -96,6 +97,7 @@ _PLURALS = {
     "category": "categories",
     "text": "text",
     "yes-no": "yes or no",
+    "amount": "numbers with a unit",
     "date": "dates",
     "embedding": "embeddings",
     "sparse": "sparse numbers",
@@ -104,6 +106,8 @@ _PLURALS = {
 
 def _declared(nodes: Table, name: str, role: str, pattern: str) -> ColumnRole:
     column = nodes.frame[name]
+    if role == "number" and column.dtype.kind == "O" and propose_role(column).role == "amount":
+        role = "amount"
     if role not in DERIVED or (role == "yes-no" and column.dtype.kind == "b"):
         plain = "number" if role == "yes-no" else role
         return ColumnRole(name, plain, _PLURALS.get(role, "ignored"), is_guess=False)
@@ -170,6 +174,8 @@ def _derived_kind(cells: Sequence[object]) -> str:
     # Where half are numbers and half are none, somebody must say what is meant.
     if numbers and len(numbers) == len(cells) and sum(numbers) >= 0.5 * len(cells):
         return "number"
+    if amount_format(cells):
+        return "amount"
     if vector_width(cells):
         return "embedding"
     if are_weights(cells):

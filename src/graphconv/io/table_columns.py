@@ -25,7 +25,7 @@ OTHER_NAMES = {
 }
 # The parameter that declares a role; for all others it is `roles`.
 PARAMETER_OF = {"category": "categorical", "text": "text", "ignore": "ignore", "date": "date"}
-DERIVED = ("yes-no", "date", "embedding", "sparse")
+DERIVED = ("yes-no", "amount", "date", "embedding", "sparse")
 ROLES = ("number", "category", "text", *DERIVED, "ignore")
 
 
