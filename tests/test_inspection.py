@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import graphconv
+from graphconv.commands.inspect import command_lines
 from graphconv.io.readers import read_tables
 
 EDGES = "Von;Nach;Am\n" + "".join(
@@ -143,3 +144,51 @@ def test_lists_of_numbers_are_shown(tmp_path):
     assert found.options == {"roles": ["v=embedding"]}
     with pytest.raises(ValueError, match=r"has no column 'w'; .* choose one with roles"):
         read_tables(edges, tmp_path / "nodes.parquet", roles={"w": "embedding"})
+
+
+@pytest.fixture
+def purchases(tmp_path, monkeypatch):
+    """Users and items with the same ids."""
+    monkeypatch.chdir(tmp_path)
+    users = "id,label,age\n" + "".join(f"{n},{'ab'[n % 2]},{20 + n}\n" for n in range(10))
+    (tmp_path / "users.csv").write_text(users)
+    items = "id,price,kind\n" + "".join(f"{n},${n}.50,{'xyz'[n % 3]}\n" for n in range(9))
+    (tmp_path / "items.csv").write_text(items)
+    bought = "source,target\n" + "".join(f"{n},{n * 7 % 9}\n" for n in range(10))
+    (tmp_path / "bought.csv").write_text(bought)
+    nodes = ("--nodes", "user=users.csv", "--nodes", "item=items.csv")
+    return ("inspect", "--edges", "bought.csv", *nodes)
+
+
+def test_nodes_of_several_types(run, purchases):
+    types = ("--source-type", "user", "--target-type", "item")
+    done = run(*purchases, *types)
+    lines = done.out.splitlines()
+    assert "nodes of type user: users.csv, 10 rows" in lines
+    assert "nodes of type item: items.csv, 9 rows" in lines
+    assert any(line.split()[:3] == ["price", "a", "number"] for line in lines)
+    assert not any(line.startswith("problem") for line in lines)
+    command = shlex.split(lines[-1])
+    assert command[-4:] == ["--roles", "price=amount", "--categorical", "kind"]
+    trained = run(*command[1:], "--max-epochs", 3)
+    assert "10 user, 9 item; user is what is labelled" in "\n".join(trained.err)
+
+
+def test_problems_of_several_types(run, purchases, tmp_path):
+    done = run(*purchases)
+    assert "source '0' must be in the table of one type, got users.csv and items.csv" in done.out
+    (tmp_path / "items.csv").write_text("id,price\n" + "1,2\n2,\n3,4\n")
+    done = run(*purchases, "--source-type", "user", "--target-type", "item")
+    assert "problem: items.csv: column 'price' has 1 empty cell" in done.out
+    assert "--missing-value mean" in done.out.splitlines()[-1]
+    untyped = ("inspect", "--edges", "bought.csv", "--nodes", "users.csv", "--source-type", "user")
+    assert "problem: tables of nodes must be given with their type" in run(*untyped).out
+
+
+def test_the_command_is_cut_so_that_a_shell_takes_it_as_one():
+    parts = ["graphconv train", *(f"--option{n} {'v' * n * 7}" for n in range(9))]
+    lines = command_lines(parts, 80)
+    assert max(len(line) for line in lines) <= 80
+    assert all(line.endswith(" \\") for line in lines[:-1])
+    assert len(lines) > 2
+    assert shlex.split("\n".join(lines).replace("\\\n", "")) == shlex.split(" ".join(parts))

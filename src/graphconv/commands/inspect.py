@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shlex
+import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 from graphconv.commands.console import Screen
-from graphconv.commands.data_source import DataRequest
+from graphconv.commands.data_source import DataRequest, by_type
 from graphconv.commands.option_names import as_options, spell_option
+from graphconv.commands.terminal import width_of
 from graphconv.io.databases import is_database, without_password
 from graphconv.io.inspection import Inspection, TableReport, inspect
 from graphconv.io.wording import count
@@ -23,11 +25,10 @@ def run_inspection(request: DataRequest, screen: Screen) -> None:
     """Show what was found."""
     if request.edges is None or request.name is not None:
         raise ValueError("inspect looks at tables: give --edges and, perhaps, --nodes")
-    found = inspect(
-        list(request.edges), request.nodes and list(request.nodes), **request.table_options
-    )
-    command = train_command(request, found)
-    screen.result({**found.to_json(), "command": command})
+    nodes = by_type(request.nodes)
+    found = inspect(list(request.edges), nodes, **request.table_options)
+    parts = train_command(request, found)
+    screen.result({**found.to_json(), "command": " ".join(parts)})
     for table in found.tables:
         _show_table(table, screen)
         screen.say("")
@@ -36,29 +37,54 @@ def run_inspection(request: DataRequest, screen: Screen) -> None:
     for note in found.notes:
         screen.say(f"note: {as_options(note)}")
     what = "train with" if found.is_answered else "once that is mended, train with"
-    screen.say(f"{what}:\n  {command}")
+    screen.say(f"{what}:")
+    screen.say("\n".join(command_lines(parts, width_of(sys.stdout))))
 
 
-def train_command(request: DataRequest, found: Inspection) -> str:
-    """The command that trains on the tables as they were shown."""
-    words = ["graphconv", "train"]
+def train_command(request: DataRequest, found: Inspection) -> list[str]:
+    """The command that trains on the tables as they were shown, an option in each part."""
+    parts = ["graphconv train"]
     for option, files in (("--edges", request.edges), ("--nodes", request.nodes)):
         for file in files or ():
-            words += [option, shlex.quote(without_password(file) if is_database(file) else file)]
+            shown = without_password(file) if is_database(file) else file
+            parts.append(f"{option} {shlex.quote(shown)}")
     for name, value in found.options.items():
-        if name == "require_label":
-            continue
-        words += _option(name, value)
-    return " ".join(words)
+        if name != "require_label":
+            parts.append(_option(name, value))
+    return parts
 
 
-def _option(name: str, value: Any) -> Sequence[str]:
+def command_lines(parts: Sequence[str], width: int | None) -> list[str]:
+    r"""A command for a terminal of some width: lines that a shell takes together when copied.
+
+    Examples
+    --------
+    >>> from graphconv.commands.inspect import command_lines
+    >>> print("\n".join(command_lines(["graphconv train", "--edges e.csv", "--id node"], 36)))
+      graphconv train --edges e.csv \
+        --id node
+    >>> command_lines(["graphconv train", "--edges e.csv"], None)
+    ['  graphconv train --edges e.csv']
+    """
+    if width is None:
+        return ["  " + " ".join(parts)]
+    lines = ["  " + parts[0]]
+    for part in parts[1:]:
+        # Room for a blank and the mark that the command goes on.
+        if len(lines[-1]) + 1 + len(part) + 2 <= width:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(f"    {part}")
+    return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+
+
+def _option(name: str, value: Any) -> str:
     if isinstance(value, bool):
-        return [spell_option(name, str(value))]
+        return spell_option(name, str(value))
     if isinstance(value, list | tuple):
         # A name with a comma is quoted as in a CSV file.
         value = ",".join(f'"{each}"' if "," in each else each for each in value)
-    return [spell_option(name), shlex.quote(str(value))]
+    return f"{spell_option(name)} {shlex.quote(str(value))}"
 
 
 def _show_table(table: TableReport, screen: Screen) -> None:

@@ -6,13 +6,14 @@ that is missing, all problems, and the options with which the tables can be read
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from graphconv.io.column_names import settled_names
 from graphconv.io.derived_columns import is_filled, with_derived
+from graphconv.io.node_types import build_typed_graph, own_options
 from graphconv.io.number_columns import empty_cells, finite_numbers
 from graphconv.io.roles import ColumnRole, propose_role, settle_roles
 from graphconv.io.table_columns import PARAMETER_OF, TableOptions, column_of
@@ -90,7 +91,9 @@ class Inspection:
         return "\n".join([*lines, f"options: {given or 'none needed'}"])
 
 
-def inspect(edges: Sources, nodes: Sources | None = None, **options: Any) -> Inspection:
+def inspect(
+    edges: Sources, nodes: Sources | Mapping[str, Sources] | None = None, **options: Any
+) -> Inspection:
     r"""Look at tables before training on them.
 
     Parameters
@@ -135,41 +138,84 @@ class _Look:
         self.notes: list[str] = []
         self.roles: dict[str, ColumnRole] = {}
 
-    def at(self, edges: Sources, nodes: Sources | None) -> Inspection:
-        options = self.options
-        edge_table = self.attempt(
-            lambda: read_source(edges, "edges", options.edge_text_columns, options)
-        )
-        node_table = None
-        if nodes is not None:
-            node_table = self.attempt(
-                lambda: read_source(nodes, "nodes", options.node_text_columns, options)
-            )
-        if edge_table is not None:
-            self.options = settled_names(edge_table, node_table, options, self.notes)
-            for name in ("source", "target"):
-                self.need(edge_table, name)
-            for column in self.options.edge_features:
-                self.attempt(partial(column_of, edge_table, column, "edge_features"))
-        if node_table is not None:
-            self.look_at_nodes(node_table)
-        if edge_table is not None:
-            self.look_at_edges(edge_table, node_table)
-        reports = []
+    def at(self, edges: Sources, nodes: Sources | Mapping[str, Sources] | None) -> Inspection:
+        edge_table = self.read(edges, "edges", self.options.edge_text_columns)
+        reports: list[TableReport] = []
+        if isinstance(nodes, Mapping) or self.has_types:
+            reports += self.at_types(edge_table, nodes)
+        else:
+            node_table = None
+            if nodes is not None:
+                node_table = self.read(nodes, "nodes", self.options.node_text_columns)
+            if edge_table is not None:
+                self.options = settled_names(edge_table, node_table, self.options, self.notes)
+                for name in ("source", "target"):
+                    self.need(edge_table, name)
+                for column in self.options.edge_features:
+                    self.attempt(partial(column_of, edge_table, column, "edge_features"))
+            if node_table is not None:
+                self.look_at_nodes(node_table)
+            if edge_table is not None:
+                self.look_at_edges(edge_table, node_table)
+            if node_table is not None:
+                reports.append(self.report(node_table, "nodes"))
         if edge_table is not None:
             uses = {getattr(self.options, use): use for use in ("source", "target")}
             uses |= {getattr(self.options, use): use for use in ("weight", "relation")}
             uses |= dict.fromkeys(self.options.edge_features, "feature of the edge")
-            reports.append(_report(edge_table, "edges", {n: u for n, u in uses.items() if n}))
-        if node_table is not None:
-            uses = {name: role.words for name, role in self.roles.items()}
-            uses |= {getattr(self.options, use): use for use in ("id", "label")}
-            uses |= {self.options.split_column: "split"}
-            reports.append(_report(node_table, "nodes", {n: u for n, u in uses.items() if n}))
+            used = {name: use for name, use in uses.items() if name}
+            reports.insert(0, _report(edge_table, "edges", used))
         notes = tuple(dict.fromkeys(note for note in self.notes if note))
         is_answered = self.n_answered == len(self.problems)
         problems, proposed = tuple(self.problems), self.settled_options()
         return Inspection(tuple(reports), problems, notes, proposed, is_answered)
+
+    @property
+    def has_types(self) -> bool:
+        return self.options.source_type is not None or self.options.target_type is not None
+
+    def at_types(self, edges: Table | None, nodes: Any) -> list[TableReport]:
+        """Look at the tables of several types of nodes, each by itself and then together."""
+        if nodes is not None and not isinstance(nodes, Mapping):
+            self.problems.append("tables of nodes must be given with their type, as in user=FILE")
+            return []
+        sources = dict(nodes or {})
+        read = {
+            kind: self.read(source, kind, self.options.node_text_columns)
+            for kind, source in sources.items()
+        }
+        tables = {kind: table for kind, table in read.items() if table is not None}
+        if edges is None:
+            return []
+        common = self.options = settled_names(edges, None, self.options, self.notes)
+        labels = {kind: self.own(edges, table).label for kind, table in tables.items()}
+        having = [kind for kind in tables if labels[kind] in tables[kind].frame.columns]
+        reports = []
+        for kind, table in tables.items():
+            self.options = self.own(edges, table)
+            own_roles, self.roles = self.roles, {}
+            is_labelled = kind in having or (not having and kind == next(iter(tables)))
+            self.look_at_nodes(table, is_labelled)
+            reports.append(self.report(table, f"nodes of type {kind}"))
+            common = replace(common, label=self.options.label) if is_labelled else common
+            self.roles = {**own_roles, **self.roles}
+        self.options = common
+        if len(self.problems) == self.n_answered:
+            answered = replace(self.given, label=common.label)
+            self.attempt(lambda: build_typed_graph(edges, tables, answered))
+        return reports
+
+    def own(self, edges: Table, table: Table) -> TableOptions:
+        return settled_names(edges, table, own_options(table, self.options), self.notes)
+
+    def report(self, nodes: Table, what: str) -> TableReport:
+        uses: dict[str | None, str] = {name: role.words for name, role in self.roles.items()}
+        uses |= {getattr(self.options, use): use for use in ("id", "label")}
+        uses |= {self.options.split_column: "split"}
+        return _report(nodes, what, {name: use for name, use in uses.items() if name})
+
+    def read(self, source: Any, what: str, text_columns: Collection[str]) -> Any:
+        return self.attempt(lambda: read_source(source, what, text_columns, self.options))
 
     def attempt(self, work: Callable[[], Any]) -> Any:
         """What the work returns; None, and a problem more, if it fails."""
@@ -194,18 +240,22 @@ class _Look:
             self.attempt(lambda: node_positions(edges, nodes, options, self.notes))
         self.attempt(lambda: edge_weights(edges, options))
 
-    def look_at_nodes(self, nodes: Table) -> None:
+    def look_at_nodes(self, nodes: Table, is_labelled: bool = True) -> None:
         self.need(nodes, "id")
+        if is_labelled:
+            self.look_at_labels(nodes)
+        lenient = replace(self.options, require_label=False)
+        columns = self.attempt(lambda: feature_columns(nodes, lenient)) or []
+        for name in columns:
+            self.look_at_column(nodes, name)
+
+    def look_at_labels(self, nodes: Table) -> None:
         if self.options.label in nodes.frame.columns:
             n_rows, plain = len(nodes.frame), TableEncoding()
             self.attempt(lambda: known_of_nodes(nodes, self.options, plain, n_rows, self.notes))
         else:
             self.need(nodes, "label")
             self.propose_labels(nodes)
-        lenient = replace(self.options, require_label=False)
-        columns = self.attempt(lambda: feature_columns(nodes, lenient)) or []
-        for name in columns:
-            self.look_at_column(nodes, name)
 
     def look_at_column(self, nodes: Table, name: str) -> None:
         """Take a column for something, and find what would stop reading it so."""

@@ -89,7 +89,7 @@ def build_typed_graph(
     options = settled_names(edges, None, options, notes)
     notes += unused_edge_columns(edges, options)
     own = {
-        name: settled_names(edges, table, _own_options(table, options), notes)
+        name: settled_names(edges, table, own_options(table, options), notes)
         for name, table in tables.items()
     }
     labelled = _labelled_type(tables, own, options)
@@ -111,7 +111,7 @@ def build_typed_graph(
     return replace(loaded, columns=tuple(columns))
 
 
-def _own_options(table: Table, options: TableOptions) -> TableOptions:
+def own_options(table: Table, options: TableOptions) -> TableOptions:
     """The options with only those columns that the table has; another type has the others."""
     columns = {str(column).lower() for column in table.frame.columns}
     lists: dict[str, Any] = {
