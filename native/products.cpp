@@ -325,7 +325,7 @@ nb::object wide_product_backward(nb::handle gradient, nb::handle dense, nb::hand
 void bind_products(nb::module_& m) {
     const auto any = [](const char* name) { return nb::arg(name).none(); };
     m.def("propagate", propagate, any("rows"), any("dense"), any("row_scale"), any("column_scale"),
-          any("self_weight"), any("entry_scale"), any("bias"));
+          any("self_weight"), any("entry_scale"), any("bias") = nb::none());
     m.def("propagate_sparse", propagate_sparse, any("rows"), any("features"), any("n_columns"),
           any("row_scale"), any("column_scale"), any("self_weight"), any("indptr"), any("columns"),
           any("entries"));
@@ -343,7 +343,7 @@ void bind_products(nb::module_& m) {
     m.def("hidden_product_backward", hidden_product_backward, any("gradient"), any("dense"),
           any("weight"), any("dropout"), any("row_ids"), any("relu"));
     m.def("wide_product", wide_product, any("dense"), any("weight"), any("dropout"), any("row_ids"),
-          any("relu"), any("bias"));
+          any("relu"), any("bias") = nb::none());
     m.def("wide_product_backward", wide_product_backward, any("gradient"), any("dense"),
           any("weight"), any("dropout"), any("row_ids"), any("relu"), any("for_dense"));
 }
