@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from graphconv import kernels
 from graphconv.engine.blocks import is_written, last_stages, stages_of
+from graphconv.engine.feature_storage import SPARSE_BELOW
 from graphconv.engine.replicas import TEAM_SIZE
 from graphconv.graph import Graph, IntArray
 from graphconv.io.wording import naming
@@ -309,7 +310,9 @@ def _feature_bytes(graph: Graph, n_rows: int) -> int:
     """The features of some rows; of sparse ones, indices and values of as many a row as in all."""
     if graph.features is None or not sp.issparse(graph.features):
         return 4 * n_rows * _dense_width(graph)
-    return 8 * _n_feature_numbers(graph) * n_rows // max(1, int(graph.features.shape[0]))
+    n_own = _n_feature_numbers(graph) * n_rows // max(1, int(graph.features.shape[0]))
+    n_whole = n_rows * graph.n_features
+    return 4 * n_whole if n_own >= SPARSE_BELOW * n_whole else 8 * n_own
 
 
 def _training_bytes(

@@ -232,6 +232,12 @@ class Program:
         return None if isinstance(entered, Features) else entered
 
     @property
+    def features_kept(self) -> float:
+        """The share of features that dropout keeps in training."""
+        rates = [own.rate for own in self.dropouts if isinstance(own.inputs[0], Features)]
+        return 1 - min(rates, default=0.0)
+
+    @property
     def drops_features(self) -> bool:
         """Whether features are dropped out in training."""
         return any(

@@ -19,6 +19,7 @@ from torch import Tensor
 from graphconv import kernels as kernel_choice
 from graphconv.engine.batches import feature_rows, make_batch
 from graphconv.engine.device_plan import choose_device
+from graphconv.engine.feature_storage import faster_features
 from graphconv.engine.memory_estimate import n_numbers_of, settle_batches
 from graphconv.engine.mini_batches import MiniBatches
 from graphconv.engine.network import Network
@@ -220,7 +221,7 @@ def _train(
             graph,
             settings,
             n_hops=network.n_hops,
-            features=features,
+            features=faster_features(features, network.program.features_kept),
             class_weight=class_weights(graph, settings),
             seed=seeds[0],
             agrees=network.model.agrees,
@@ -284,7 +285,9 @@ def full_batches(
 
     def labelled(index: IntArray, others: IntArray, drops: bool) -> LabelledBatch:
         targets = np.concatenate([index, others])
-        batch = make_batch(graph, targets, n_hops=network.n_hops, features=features)
+        own = graph.features if features is None else features
+        own = faster_features(own, network.program.features_kept if drops else 1)
+        batch = make_batch(graph, targets, n_hops=network.n_hops, features=own)
         if not drops:
             batch = sum_beforehand(batch, network)
         return LabelledBatch.make(batch, graph.labels, class_weight, len(index))
