@@ -48,8 +48,8 @@ results: $(VENV)/.runtime
 settings: $(VENV)/.runtime
 	$(BIN)/python scripts/build_settings.py
 
-# Side by side with other libraries, and against what the machine can do; about 20 minutes, on a
-# machine that does nothing else. What is measured already is not measured again.
+# Side by side with other libraries, and against what the machine can do; about 25 minutes, on a
+# machine that does nothing else; `benchmarks/run.py --only shapes growth` measures some of it. What is measured already is not measured again.
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py
 

@@ -12,7 +12,9 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import growth
 import kernels
+import shapes
 import training
 from graphconv.io.files import json_text, replacing_file
 from graphconv.paper.machine import describe_machine
@@ -30,6 +32,11 @@ PARTS: dict[str, Any] = {
     "profile": training.profile,
     "thread_gain": training.thread_gain,
     "busy_machine": training.busy_machine,
+    "shapes": shapes.shapes,
+    "growth": growth.growth,
+    "cores": growth.cores,
+    "schedule": growth.schedule,
+    "memory": growth.memory,
 }
 
 
