@@ -159,10 +159,12 @@ class Network:
 
         None means none.
         """
+        if epoch is None:
+            return [None] * len(self._thresholds)
         which = (copy,) if copy else ()
         return [
             None
-            if epoch is None or threshold == EVERYTHING_KEPT
+            if threshold == EVERYTHING_KEPT
             else Dropout(
                 tuple(hash_key(seed, epoch, place, *which) for seed in self.seeds), threshold
             )

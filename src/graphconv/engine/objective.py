@@ -111,9 +111,11 @@ class Objective:
         self.group = group
         self.extra = extra
         self.weight_decay = settings.weight_decay
-        self._penalised = [
-            network.parameters[name].detach()
-            for name in network.penalised(settings.weight_decay_layers)
+        own = [network.parameters[n] for n in network.penalised(settings.weight_decay_layers)]
+        # On the processor these are the parameters' memory, looked up once and not every epoch.
+        self._penalised: list[Any] = [
+            tensor.detach() if network.device is not None else tensor.detach().numpy()
+            for tensor in own
         ]
         self._plans: dict[bool, WeakKeyDictionary[LabelledBatch, list[Plan | DevicePlan]]] = {
             drops: WeakKeyDictionary() for drops in (False, True)
@@ -135,9 +137,8 @@ class Objective:
         ]
         by_copy, mean, total = self._loss_of_copies(labelled, values)
         for plan, value, slope, dropped in zip(plans, values, by_copy, dropouts, strict=True):
-            found = plan.gradients(slope.reshape(value.shape), dropped)
-            own_slopes = [own for own in found if own is not None]
-            assert len(own_slopes) == len(found), "every parameter must be used"
+            own_slopes = plan.gradients(slope.reshape(value.shape), dropped)
+            assert not any(own is None for own in own_slopes), "every parameter must be used"
             if plan is plans[0]:
                 slopes = own_slopes
             else:
@@ -162,8 +163,8 @@ class Objective:
     def penalty(self) -> FloatArray:
         """The L2 penalty of each replica, which Adam sees to and the loss does not hold."""
         squares = np.zeros(len(self.network.seeds))
-        for tensor in self._penalised:
-            weight = tensor.cpu().numpy()
+        for own in self._penalised:
+            weight = own.cpu().numpy() if isinstance(own, Tensor) else own
             n_in, n_terms, n_replicas, n_out = weight.shape
             # Down the columns first: a replica's sum then runs as it would alone.
             rows = weight.reshape(n_in * n_terms, n_replicas * n_out)
@@ -210,7 +211,9 @@ class Objective:
     def _loss(
         self, labelled: LabelledBatch, logits: Any, with_gradient: bool = False
     ) -> tuple[Any, FloatArray]:
-        by_replica = logits.reshape(len(logits), *self._shape)[: len(labelled.labels)]
+        by_replica = logits.reshape(len(logits), *self._shape)
+        if len(labelled.labels) < len(logits):  # the others only have to agree
+            by_replica = by_replica[: len(labelled.labels)]
         found: tuple[Any, FloatArray] = self.network.kernels.loss(
             by_replica, *self._wanted(labelled), with_gradient
         )
@@ -229,11 +232,12 @@ class Objective:
 
     def _plans_of(self, labelled: LabelledBatch, drops: bool) -> list[Plan | DevicePlan]:
         """A plan for each copy: what one has computed waits for what the others will."""
-        plans = self._plans[drops]
-        if labelled not in plans:
+        found = self._plans[drops].get(labelled)
+        if found is None:
             n_plans = self._n_copies if drops else 1
-            plans[labelled] = [self.network.plan(labelled.batch, drops) for _ in range(n_plans)]
-        return plans[labelled]
+            found = [self.network.plan(labelled.batch, drops) for _ in range(n_plans)]
+            self._plans[drops][labelled] = found
+        return found
 
 
 def _added_up(slopes: Sequence[Array], group: Group) -> list[Array]:

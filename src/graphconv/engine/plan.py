@@ -107,7 +107,7 @@ class Plan:
                 c.step.forward,
                 whole,
                 c.inputs,
-                c.weights,
+                Given((), c.weights, None),
                 c.dropout,
                 c.last_uses,
                 c.last_uses_forward,
@@ -121,6 +121,7 @@ class Plan:
                 call.step.keeps in ("input", "both"),
                 wholes[number],
                 call,
+                Given((), call.weights, None),
                 [part for part in call.inputs if calls[part.step].has_gradient],
             )
             for number, call in reversed(list(enumerate(calls)))
@@ -130,14 +131,15 @@ class Plan:
     def forward(self, dropouts: Sequence[Dropout | None], for_gradients: bool = False) -> Array:
         """Value of the last step, given the dropout at each place of the text."""
         values: list[Any] = []
-        for forward, whole, parts, weights, place, uses, uses_forward in self._forward_calls:
-            inputs: Any = ()
+        for forward, whole, parts, given, place, uses, uses_forward in self._forward_calls:
             if whole is not None:
-                inputs = (values[whole],)
+                given.inputs = (values[whole],)
             elif parts:
-                inputs = tuple(_part(values, part) for part in parts)
-            dropout = None if place is None else dropouts[place]
-            values.append(forward(Given(inputs, weights, dropout)))
+                given.inputs = tuple(_part(values, part) for part in parts)
+            if place is not None:
+                given.dropout = dropouts[place]
+            values.append(forward(given))
+            given.inputs = ()
             for step in uses_forward if for_gradients else uses:
                 values[step] = None
         self._values = values if for_gradients else []
@@ -154,24 +156,26 @@ class Plan:
 
         None for a parameter that the value does not depend on.
         """
-        values, self._values = self._values, []
+        values: list[Any] = self._values
+        self._values = []
         slopes = _Slopes(self._shapes)
         slopes.found[-1] = gradient
         found: list[Array | None] = [None] * self._n_parameters
-        for number, backward, needs_inputs, whole, call, wanted in self._backward_calls:
-            inputs: Any = ()
+        for number, backward, needs_inputs, whole, call, given, wanted in self._backward_calls:
             if needs_inputs:
-                inputs = (
+                given.inputs = (
                     tuple(_part(values, part) for part in call.inputs)
                     if whole is None
                     else (values[whole],)
                 )
-            dropout = None if call.dropout is None else dropouts[call.dropout]
+            if call.dropout is not None:
+                given.dropout = dropouts[call.dropout]
             # What is not needed any more is let go of at once: its memory serves the next step.
-            output, values[number] = values[number], None
+            given.output, values[number] = values[number], None
             slope, slopes.found[number] = slopes.found[number], None
             assert slope is not None
-            for_inputs, for_weights = backward(slope, Given(inputs, call.weights, dropout, output))
+            for_inputs, for_weights = backward(slope, given)
+            given.inputs, given.output = (), None
             if whole is not None and for_inputs and slopes.found[whole] is None:
                 slopes.found[whole] = for_inputs[0]
             else:

@@ -10,12 +10,13 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from graphconv import kernels as kernel_sizes
 from graphconv.engine.batches import Batch, Scales
 from graphconv.kernels import Csr, Dropout, PackedRows
 
@@ -25,7 +26,8 @@ Arrays = tuple[Array, ...]
 Keeps = Literal["", "input", "output", "both"]
 
 
-class Given(NamedTuple):
+@dataclass(slots=True)
+class Given:
     """What a step works on; in the pass back, of inputs and output only what it keeps."""
 
     inputs: Arrays
@@ -374,6 +376,8 @@ class NeighbourSum(Step):
         self.row_scale = None if scales.rows is None else scales.rows[:n_out]
         self.column_scale = None if scales.columns is None else scales.columns[:n_in]
         self.block = batch.block(n_out, n_in)
+        # Small graphs look nothing up beforehand: that is known without asking every epoch.
+        self._is_near = len(batch.degree) * batch.degree.itemsize <= kernel_sizes.NEAR_BYTES
 
     def of_sparse(self, x: Csr, n_columns: int) -> Csr:
         """The same of sparse rows."""
@@ -383,7 +387,8 @@ class NeighbourSum(Step):
 
     def forward(self, given: Given) -> Array:
         (x,) = given.inputs
-        looked_up = self.scales.of_entries(self.block, self.scales.columns)
+        scales = self.scales
+        looked_up = None if self._is_near else scales.of_entries(self.block, scales.columns)
         out = self.kernels.propagate(
             self.block,
             x,
@@ -398,11 +403,13 @@ class NeighbourSum(Step):
     def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
         n_out, n_in = self.shape
         block = self.batch.block(n_in, n_out, transposed=True)
-        looked_up = self.scales.of_entries(block, self.scales.rows)
+        looked_up = None if self._is_near else self.scales.of_entries(block, self.scales.rows)
         out = self.kernels.propagate(
             block, gradient, self.column_scale, self.row_scale, self.self_weight, looked_up
         )
-        return (out,), tuple(_column_sums(gradient, len(own)) for own in given.weights)
+        if not given.weights:
+            return (out,), ()
+        return (out,), (_column_sums(gradient, len(given.weights[0])),)
 
 
 @dataclass(frozen=True)

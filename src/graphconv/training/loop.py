@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -253,9 +253,10 @@ def _step(team: Team, labelled: LabelledBatch, epoch: int) -> tuple[FloatArray, 
 
 def _mean(found: Iterable[tuple[FloatArray, float]]) -> FloatArray:
     """The mean of scores, each of which counts as much as its batch."""
-    scores, totals = zip(*found, strict=True)
-    if len(totals) == 1:
-        return cast(FloatArray, scores[0])
+    pairs = list(found)
+    if len(pairs) == 1:
+        return pairs[0][0]
+    scores, totals = zip(*pairs, strict=True)
     return np.average(scores, axis=0, weights=totals)
 
 
