@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-# What a multiply-add of a sum over neighbours takes, and a number that is copied with dropout, in
-# multiply-adds of a product: measured on graphs of 20,000 to 170,000 nodes with 64 to 384 columns.
+# What a multiply-add of a sum over neighbours takes, in multiply-adds of a product, and what it
+# takes to drop features out into a copy, or to activate hidden values apart from the product, a
+# number each: measured on graphs of 20,000 to 170,000 nodes with 64 to 384 columns.
 _SUM_COST = 16
 _COPY_COST = 32
+_ACTIVATION_COST = 256
 
 
 class ProductAndSum(NamedTuple):
@@ -45,5 +47,6 @@ def sum_comes_first(size: ProductAndSum) -> bool:
         1 + (size.trained and size.for_input)
     )
     if size.copied:
-        sum_first += _COPY_COST * size.n_read * size.n_in
+        cost = _ACTIVATION_COST if size.for_input else _COPY_COST
+        sum_first += cost * size.n_read * size.n_in
     return sum_first < product_first
