@@ -170,15 +170,16 @@ class State:
 
     def __init__(self, path: Path | None, seed: int) -> None:
         self.path = path
-        self.values: dict[str, Any] = {"seed": seed, "seconds": 0.0, "kinds": {}, "findings": []}
+        self.values: dict[str, Any] = {"seed": seed, "kinds": {}, "findings": []}
         if path is not None and path.exists():
             self.values = json.loads(path.read_text())
             if self.values["seed"] != seed:
                 raise SystemExit(f"{path} must be of seed {seed}, got {self.values['seed']}")
 
-    def kind(self, name: str) -> dict[str, int]:
-        kinds: dict[str, dict[str, int]] = self.values["kinds"]
-        return kinds.setdefault(name, {"next": 0, "taken": 0, "refused": 0, "most_bytes": 0})
+    def kind(self, name: str) -> dict[str, Any]:
+        kinds: dict[str, dict[str, Any]] = self.values["kinds"]
+        fresh = {"next": 0, "taken": 0, "refused": 0, "most_bytes": 0, "seconds": 0.0}
+        return kinds.setdefault(name, fresh)
 
     def n_inputs(self) -> int:
         return sum(kind["next"] for kind in self.values["kinds"].values())
@@ -189,7 +190,7 @@ class State:
         kind["taken"] += taken
         kind["refused"] += refused
         kind["most_bytes"] = max(kind["most_bytes"], grown)
-        self.values["seconds"] += seconds
+        kind["seconds"] += seconds
         if finding:
             self.values["findings"].append(finding)
         if self.path is not None:
@@ -202,27 +203,25 @@ class State:
         return {
             "inputs": self.n_inputs(),
             **{outcome: sum(kind[outcome] for kind in kinds) for outcome in OUTCOMES},
-            "kinds": len(kinds),
+            "kinds": sum(kind["next"] > 0 for kind in kinds),
             "most_bytes": max((kind["most_bytes"] for kind in kinds), default=0),
             "findings": self.values["findings"],
-            "seconds": round(self.values["seconds"]),
+            "seconds": round(sum(kind["seconds"] for kind in kinds)),
         }
 
 
 def turns(state: State, seed: int, seconds: float, n_wanted: int) -> Iterator[str]:
     """Let the kinds take turns until the time is up or enough inputs were read; yields findings."""
-    started = time.monotonic()
-    while True:
-        for name in KINDS:
-            if time.monotonic() - started >= seconds or state.n_inputs() >= n_wanted:
-                return
-            left = seconds - (time.monotonic() - started)
-            before = time.monotonic()
-            turn = Turn(name, seed, state.kind(name)["next"], min(TURN_SECONDS, left))
-            finding = turn.run()
-            state.add(turn, finding, time.monotonic() - before)
-            if finding:
-                yield finding
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and state.n_inputs() < n_wanted:
+        # Who has had the least time; so all have their turns in a run that goes on, too.
+        name = min(KINDS, key=lambda name: state.kind(name)["seconds"])
+        before = time.monotonic()
+        turn = Turn(name, seed, state.kind(name)["next"], min(TURN_SECONDS, until - before))
+        finding = turn.run()
+        state.add(turn, finding, time.monotonic() - before)
+        if finding:
+            yield finding
 
 
 def main() -> int:

@@ -97,12 +97,14 @@ def test_what_must_not_happen_is_found(monkeypatch, read, finding):
 
 def test_the_state_of_a_run_is_kept(monkeypatch, tmp_path):
     target = fuzz_targets.Target(b"abc", (fuzz_targets.inputs.change_bytes,), lambda content: None)
-    monkeypatch.setattr(fuzz_targets, "all_targets", lambda folder: {"x": target})
-    monkeypatch.setattr(fuzz, "KINDS", ("x",))
+    monkeypatch.setattr(fuzz_targets, "all_targets", lambda folder: {"x": target, "y": target})
+    monkeypatch.setattr(fuzz, "KINDS", ("x", "y"))
     monkeypatch.setattr(fuzz, "TURN_INPUTS", 10)
-    for n_wanted in (20, 40):
+    for n_wanted in (10, 20):
         state = fuzz.State(tmp_path / "state.json", 3)
         assert list(fuzz.turns(state, 3, 600, n_wanted)) == []
-    assert state.summary()["inputs"] == state.summary()["taken"] == 40
+    # The second run has gone on with the kind that the first one did not come to.
+    assert [state.kind(name)["next"] for name in "xy"] == [10, 10]
+    assert state.summary()["inputs"] == state.summary()["taken"] == 20
     with pytest.raises(SystemExit, match="must be of seed 4"):
         fuzz.State(tmp_path / "state.json", 4)

@@ -1,6 +1,7 @@
 """What a model folder says of where it came from, and what tables say of their model."""
 
 import json
+from pathlib import Path
 
 import pytest
 from tests.command_line import COLUMNS, TABLES
@@ -97,3 +98,17 @@ def test_text_can_be_made_safe_for_a_spreadsheet(run, tmp_path):
     assert [row[0] for row in raw[1:]] == ["=1+1", "@x", "plain"]
     assert [row[0] for row in safe[1:]] == ["'=1+1", "'@x", "plain"]
     assert [row[1] for row in safe[1:]] == [row[1].replace("+a", "'+a") for row in raw[1:]]
+
+
+def test_every_table_of_ids_can_be_made_safe(run, tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target\n=1+1,@x\n@x,-z\n")
+    (tmp_path / "nodes.csv").write_text("id,label\n=1+1,+a\n@x,b\n")
+    tables = ("--edges", "edges.csv", "--nodes", "nodes.csv")
+    run("train", *tables, "--split", "fraction:0.9,0,0.1", "-o", "m", "--quiet")
+    for command, ids in (
+        (("embed", "m"), ["'=1+1", "'@x", "'-z"]),
+        (("suggest", "m", "-n", 1), ["'-z"]),
+    ):
+        run(*command, "-o", "safe.csv", "--spreadsheet-safe", "--quiet")
+        header, *rows = (line.split(",") for line in Path("safe.csv").read_text().splitlines())
+        assert [row[header.index("id")] for row in rows] == ids

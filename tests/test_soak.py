@@ -1,16 +1,22 @@
-"""Training, saving and predicting again and again in one process: memory and files stay."""
+"""Training, predicting and labelling again and again in one process: memory and files stay."""
 
 import os
 from pathlib import Path
 
 import pytest
+from tests.label_server import is_settled, until
 
-from graphconv import load_dataset
+from graphconv import Graph, load_dataset
+from graphconv.io.label_file import LabelFile
+from graphconv.report.label.cards import Cards
+from graphconv.report.label.session import Session
+from graphconv.results.answers import Answers
+from graphconv.results.labelling import Learner
 from graphconv.training.checkpoint import SavedModel, load_model, save_model
 from graphconv.training.fit import fit_gcn
 
 # SOAK=1000 for the whole of it.
-N_TIMES = int(os.environ.get("SOAK", "40"))
+N_TIMES = int(os.environ.get("SOAK", "20"))
 N_BEFORE = 10
 
 
@@ -22,10 +28,26 @@ def resident_bytes():
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="nobody tells of open files")
 def test_memory_and_open_files_stay(tmp_path):
     karate = load_dataset("karate")
+    unlabelled = Graph(karate.adjacency)
 
     def once():
         save_model(SavedModel(fit_gcn(karate, overrides={"max_epochs": 3})), tmp_path / "m")
         load_model(tmp_path / "m").fitted.ensemble_probabilities()
+        with LabelFile(tmp_path / "labels.csv") as file:
+            label(file)
+        (tmp_path / "labels.csv").unlink()
+
+    def label(file):
+        answers = Answers(unlabelled, file)
+        session = Session(unlabelled, answers, Learner(unlabelled), Cards(unlabelled, {}))
+        session.start()
+        try:
+            for node, name in ((0, "red"), (33, "blue")):
+                session.give([node], name, "me", "chosen")
+            until(lambda: is_settled(session))
+            assert session.undo("me") is not None
+        finally:
+            session.close()
 
     for _ in range(N_BEFORE):
         once()

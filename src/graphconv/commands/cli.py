@@ -143,12 +143,13 @@ def embed(
     folder: opt.ModelFolder,
     given: NewDataOptions,
     output: opt.OutputFile = Path("embedding.csv"),
+    spreadsheet_safe: opt.SpreadsheetSafe = False,
     screen: ScreenOptions,
 ) -> None:
     """Write the hidden activations of every node, one row each."""
     from graphconv.commands.labelling import run_embedding
 
-    run_embedding(folder, given.request(), output, screen)
+    run_embedding(folder, given.request(), output, screen, spreadsheet_safe=spreadsheet_safe)
 
 
 @app.command(cls=opt.GroupedCommand, short_help="Say why a node has its label.")
@@ -181,6 +182,7 @@ def suggest(
     given: NewDataOptions,
     n: opt.HowMany = 20,
     output: opt.TableFile = None,
+    spreadsheet_safe: opt.SpreadsheetSafe = False,
     screen: ScreenOptions,
 ) -> None:
     """List the unlabelled nodes whose labels would teach the model most.
@@ -190,7 +192,8 @@ def suggest(
     """
     from graphconv.commands.labelling import run_suggestion
 
-    run_suggestion(folder, given.request(), n, screen, output)
+    request = given.request()
+    run_suggestion(folder, request, n, screen, output, spreadsheet_safe=spreadsheet_safe)
 
 
 @app.command(cls=opt.GroupedCommand, short_help="List given labels that look wrong.")
@@ -200,6 +203,7 @@ def doubt(
     folder: opt.ModelFolder,
     n: opt.HowManyDoubtful = 20,
     output: opt.TableFile = None,
+    spreadsheet_safe: opt.SpreadsheetSafe = False,
     screen: ScreenOptions,
 ) -> None:
     """List the given labels that look wrong, the most suspicious first.
@@ -209,7 +213,7 @@ def doubt(
     """
     from graphconv.commands.held_out import run_doubt
 
-    run_doubt(folder, n, screen, output)
+    run_doubt(folder, n, screen, output, spreadsheet_safe=spreadsheet_safe)
 
 
 @app.command(

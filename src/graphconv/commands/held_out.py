@@ -170,7 +170,14 @@ def folds_of(folder: Path, saved: SavedModel | SavedMethod, screen: Screen) -> O
     return found
 
 
-def run_doubt(folder: Path, n: int, screen: Screen, output: Path | None = None) -> None:
+def run_doubt(
+    folder: Path,
+    n: int,
+    screen: Screen,
+    output: Path | None = None,
+    *,
+    spreadsheet_safe: bool = False,
+) -> None:
     """List the given labels that look wrong; write all of them to a table, if a file is given."""
     if n < 1:
         raise ValueError(f"-n must be at least 1, got {n}")
@@ -194,7 +201,7 @@ def run_doubt(folder: Path, n: int, screen: Screen, output: Path | None = None) 
         "p_likelier": [one.likelier_probability for one in found],
     }
     if output is not None:
-        write_table(columns, output)
+        write_table(columns, output, spreadsheet_safe=spreadsheet_safe)
     listed = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     rows = [
         [

@@ -101,7 +101,14 @@ def _compare(predictions: Predictions, screen: Screen) -> dict[str, Any]:
     return {"n_labelled": len(nodes), "accuracy": share}
 
 
-def run_embedding(folder: Path, data: DataRequest, output: Path, screen: Screen) -> None:
+def run_embedding(
+    folder: Path,
+    data: DataRequest,
+    output: Path,
+    screen: Screen,
+    *,
+    spreadsheet_safe: bool = False,
+) -> None:
     """Write the hidden activations of the nodes, one row each."""
     _check_table(output)
     saved, graph, notes = load_with_data(folder, data, screen)
@@ -113,7 +120,8 @@ def run_embedding(folder: Path, data: DataRequest, output: Path, screen: Screen)
         numbers = {f"h{place}": values[rows, place] for place in range(values.shape[1])}
         return {"id": graph.node_ids[rows], **numbers}
 
-    write_table_blocks(map(columns, row_blocks(graph.n_entities)), output)
+    blocks = map(columns, row_blocks(graph.n_entities))
+    write_table_blocks(blocks, output, spreadsheet_safe=spreadsheet_safe)
     screen.note(f"{values.shape[1]} activations of {graph.n_entities:,} nodes written to {output}")
     screen.result(
         {"n_nodes": graph.n_entities, "n_columns": int(values.shape[1]), "output": str(output)}
@@ -165,7 +173,13 @@ def run_explanation(
 
 
 def run_suggestion(
-    folder: Path, data: DataRequest, n: int, screen: Screen, output: Path | None = None
+    folder: Path,
+    data: DataRequest,
+    n: int,
+    screen: Screen,
+    output: Path | None = None,
+    *,
+    spreadsheet_safe: bool = False,
 ) -> None:
     """List the nodes to label next, and write them to a table if a file for it is given."""
     if output is not None:
@@ -191,7 +205,7 @@ def run_suggestion(
         "gain": [one.gain for one in chosen],
     }
     if output is not None:
-        write_table(columns, output)
+        write_table(columns, output, spreadsheet_safe=spreadsheet_safe)
     listed = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     rows = [
         [

@@ -75,6 +75,7 @@ def check_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
     if not np.isfinite(matrix.data).all():
         wrong = ~np.isfinite(matrix.data)
         raise ValueError(f"edge weights must fit float32, got {_entry(matrix, wrong)}")
+    _check_degrees(matrix)
     if (matrix.data == 0).any():
         matrix.eliminate_zeros()
     if not directed and (matrix != matrix.T).nnz:
@@ -85,6 +86,20 @@ def check_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
             "or directed=True"
         )
     return _with_narrow_indices(matrix)
+
+
+def _check_degrees(matrix: sp.csr_array) -> None:
+    """Refuse weights of a node's edges whose sum would be infinite in float32."""
+    most = float(np.finfo(np.float32).max)
+    if float(matrix.data.max(initial=0)) * matrix.nnz <= most:
+        return
+    degree = matrix.astype(np.float64).sum(axis=1)
+    if degree.max() > most:
+        node = int(degree.argmax())
+        raise ValueError(
+            f"the weights of a node's edges must add up to {most:.1e} at most, got "
+            f"{degree[node]:.1e} at node {node}"
+        )
 
 
 def _with_narrow_indices(matrix: sp.csr_array) -> sp.csr_array:

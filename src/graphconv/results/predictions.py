@@ -192,9 +192,9 @@ def row_blocks(n_rows: int) -> Iterator[slice]:
         yield slice(first, min(first + BLOCK_ROWS, n_rows))
 
 
-def write_table(columns: Mapping[str, Any], path: Path) -> None:
+def write_table(columns: Mapping[str, Any], path: Path, *, spreadsheet_safe: bool = False) -> None:
     """Write columns, or a data frame, by the suffix of the path, whole or not at all."""
-    write_table_blocks([columns], path)
+    write_table_blocks([columns], path, spreadsheet_safe=spreadsheet_safe)
 
 
 def write_table_blocks(
