@@ -232,6 +232,8 @@ def main() -> int:
     parser.add_argument("--state", type=Path)
     given = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"  # threads do not survive a fork
+    import scripts.fuzz_targets  # noqa: F401 - once, not in every process
+
     state = State(given.state, given.seed)
     for finding in turns(state, given.seed, given.seconds, given.inputs):
         print(finding, file=sys.stderr, flush=True)
