@@ -147,9 +147,18 @@ struct Adam {
     T rate, weight_decay, beta1, beta2, square_correction, epsilon;
 };
 
+// What a look at sparse rows has found.
+struct RowCheck {
+    std::int64_t wrong_row;  // the first that does not lie within the entries, or -1
+    std::uint64_t greatest;  // column; one that is negative counts as very great
+    bool empty;              // there are no entries
+};
+
 // The kernels for one pair of types.
 template <class T, class I>
 struct Kernels {
+    RowCheck (*check_rows)(const I* begin, const I* end, const I* indices, std::int64_t n_rows,
+                           std::int64_t n_entries);
     void (*propagate)(const Propagate<T, I>&);
     void (*propagate_sparse)(const PropagateSparse<T, I>&);
     void (*feature_product)(const FeatureProduct<T, I>&);

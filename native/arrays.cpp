@@ -140,7 +140,7 @@ const char* name(Kind kind) {
     }
 }
 
-Array::Array(nb::handle source, const char* name, bool optional) : name_(name) {
+Array::Array(nb::handle source, const char* name, bool optional) : source_(source), name_(name) {
     view_.obj = nullptr;
     if (optional && source.is_none()) return;
     if (!PyObject_CheckBuffer(source.ptr())) {
@@ -190,6 +190,15 @@ void Array::require_vector(std::int64_t expected, const char* of) const {
 void Array::require_writable() const {
     if (none() || !view_.readonly) return;
     fail(nb::exception_type::value_error, std::string(name_) + " must be writable");
+}
+
+void Array::require_apart(const Array& other) const {
+    if (this == &other || none() || other.none()) return;
+    const auto* own = data<const char>();
+    const auto* its = other.data<const char>();
+    if (own + view_.len <= its || its + other.view_.len <= own) return;
+    fail(nb::exception_type::value_error,
+         std::string(name_) + " must not share memory with " + other.name_);
 }
 
 nb::object new_matrix(std::int64_t n_rows, std::int64_t n_columns, Kind kind) {

@@ -28,6 +28,9 @@ public:
     Array& operator=(const Array&) = delete;
 
     bool none() const { return view_.obj == nullptr; }
+    nb::handle source() const { return source_; }
+    const char* argument() const { return name_; }  // what it is called in messages
+    bool readonly() const { return view_.readonly != 0; }
     int n_dimensions() const { return view_.ndim; }
     // 0 for a dimension that is not there: what is asked before the checks must not read beyond.
     std::int64_t size(int dimension) const {
@@ -46,8 +49,10 @@ public:
     void require_elements(std::int64_t n, const char* like) const;
     void require_vector(std::int64_t size, const char* of) const;
     void require_writable() const;
+    void require_apart(const Array& other) const;  // no memory in common
 
 private:
+    nb::handle source_;
     Py_buffer view_;
     const char* name_;
     Kind kind_ = Kind::other;

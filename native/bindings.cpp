@@ -1,6 +1,7 @@
-// The Python face of the kernels: checks types and shapes, allocates the result, lets go of the
-// interpreter lock and calls the kernel for the types at hand. What the arrays hold is not checked:
-// Graph has done that. Here all but the products, which are in products.cpp.
+// The Python face of the kernels: checks types, shapes and indices, allocates the result, lets go of
+// the interpreter lock and calls the kernel for the types at hand. No kernel reads or writes beyond an
+// array, whatever Python gives, so long as nobody changes it during the call. Here all but the
+// products, which are in products.cpp.
 #include <nanobind/nanobind.h>
 
 #include <cmath>
@@ -27,12 +28,10 @@ nb::object walks(nb::handle rows, nb::handle totals, nb::handle starts, nb::hand
     sums.require_vector(csr.n_entries() + 1, ", one more than entries");
     from.require_kind(Kind::int64, "");
     from.require_vector(-1, "");
+    csr.require_columns(csr.n_rows());
+    require_below(from, csr.n_rows());
     const std::int64_t steps = places(0, n_steps, "n_steps");
-    const std::uint64_t hashed = PyLong_AsUnsignedLongLong(key.ptr());
-    if (hashed == std::uint64_t(-1) && PyErr_Occurred() != nullptr) {
-        PyErr_Clear();
-        throw nb::value_error("key must be an integer of 64 bits, not negative");
-    }
+    const std::uint64_t hashed = sixty_four_bits(key, "key");
     nb::object result = new_matrix(from.size(0), steps + 1, Kind::int64);
     const Array out(result, "out");
     with_types(Kind::float32, csr.wide(), [&](auto t, auto i) {
@@ -59,6 +58,7 @@ nb::object loss(nb::handle logits, nb::handle labels, nb::handle weight, nb::han
     } else {
         wanted.require_kind(Kind::int64, "");
         wanted.require_vector(given.size(0), ", one for each row");
+        require_below(wanted, given.size(2));
     }
     const bool wants_gradient = PyObject_IsTrue(with_gradient.ptr()) == 1;
     nb::object gradient = wants_gradient ? new_like(given) : nb::none();
@@ -119,7 +119,7 @@ void require_rows_within(const Array& begin, const Array& end, const Array& offs
 
 // Fills `columns` and `chosen`, which the caller has made large enough.
 void sample(nb::handle begin, nb::handle end, nb::handle offsets, nb::handle row_ids,
-            nb::handle indices, nb::handle values, nb::handle fanout, std::uint64_t key,
+            nb::handle indices, nb::handle values, nb::handle fanout, nb::handle key,
             nb::handle columns, nb::handle chosen) {
     const Array first(begin, "begin"), last(end, "end"), to(offsets, "offsets");
     const Array ids(row_ids, "row_ids"), from(indices, "indices"), out(columns, "columns");
@@ -139,6 +139,12 @@ void sample(nb::handle begin, nb::handle end, nb::handle offsets, nb::handle row
     picked.require_vector(out.n_elements(), " like columns");
     for (const Array* each : {&out, &picked}) each->require_writable();
     const std::int64_t most = places(0, fanout, "fanout");
+    const std::uint64_t hashed = sixty_four_bits(key, "key");
+    for (const Array* written : {&out, &picked}) {
+        for (const Array* other : {&first, &last, &to, &ids, &from, &weights, &out, &picked}) {
+            written->require_apart(*other);
+        }
+    }
     require_rows_within(first, last, to, from.n_elements(), out.n_elements(), most);
     const Kind kind = weights.none() ? Kind::float32 : weights.kind();
     with_types(kind, from.kind() == Kind::int64, [&](auto t, auto i) {
@@ -148,7 +154,7 @@ void sample(nb::handle begin, nb::handle end, nb::handle offsets, nb::handle row
                            to.data<const std::int64_t>(), ids.data<const std::int64_t>(),
                            from.data<const I>(), weights.none() ? nullptr : weights.data<const T>(),
                            out.data<I>(), picked.none() ? nullptr : picked.data<T>(), first.size(0),
-                           most, key});
+                           most, hashed});
     });
 }
 
@@ -167,8 +173,8 @@ NB_MODULE(_native, m) {
     m.def("adam", graphconv::adam, any("parameter"), any("gradient"), any("mean"), any("square"),
           any("step"), any("learning_rate"), any("weight_decay"));
     m.def("sample_rows", graphconv::sample, any("begin"), any("end"), any("offsets"),
-          any("row_ids"), any("indices"), any("values"), any("fanout"), nb::arg("key"),
-          any("columns"), any("chosen"));
+          any("row_ids"), any("indices"), any("values"), any("fanout"), any("key"), any("columns"),
+          any("chosen"));
     m.def("trim_memory", graphconv::trim_memory);
     m.def("set_threads", [](int n) {
         if (n < 1 || n > 1024) throw nb::value_error("the number of threads must be in 1 .. 1024");

@@ -1,6 +1,7 @@
 #include "products.h"
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 
 #include "arguments.h"
@@ -10,6 +11,8 @@
 
 namespace graphconv {
 namespace {
+
+constexpr const char* kTooFew = "columns and entries must have room for all sums";
 
 nb::object propagate(nb::handle rows, nb::handle dense, nb::handle row_scale,
                      nb::handle column_scale, nb::handle self_weight, nb::handle entry_scale,
@@ -29,6 +32,7 @@ nb::object propagate(nb::handle rows, nb::handle dense, nb::handle row_scale,
     each.require_vector(csr.n_entries(), ", one for each entry");
     added.require_kind(from.kind(), " like dense");
     added.require_elements(from.size(1), ", one for each column");
+    csr.require_columns(from.size(0));
     if (right.none() && !each.none()) fail("entry_scale must be that of a column_scale");
     nb::object result = new_matrix(csr.n_rows(), from.size(1), from.kind());
     const Array out(result, "out");
@@ -42,6 +46,20 @@ nb::object propagate(nb::handle rows, nb::handle dense, nb::handle row_scale,
              added.none() ? nullptr : added.data<const T>()});
     });
     return result;
+}
+
+// How many entries sums over neighbours of sparse rows have at most.
+template <class T, class I>
+std::int64_t most_entries(const Rows<T, I>& rows, const Rows<T, I>& features, bool with_self,
+                          std::int64_t n_columns) {
+    const auto length = [&](std::int64_t row) { return features.end[row] - features.begin[row]; };
+    std::int64_t total = 0;
+    for (std::int64_t i = 0; i < rows.n_rows; ++i) {
+        std::int64_t n = with_self && i < features.n_rows ? length(i) : 0;
+        for (std::int64_t e = rows.begin[i]; e < rows.end[i]; ++e) n += length(rows.indices[e]);
+        total += n < n_columns ? n : n_columns;
+    }
+    return total;
 }
 
 // Fills `indptr`, `columns` and `entries`, which the caller has made large enough.
@@ -68,9 +86,19 @@ void propagate_sparse(nb::handle rows, nb::handle features, nb::handle columns,
     found.require_vector(entries.size(0), " like entries");
     for (const Array* each : {&indptr, &found, &entries}) each->require_writable();
     const std::int64_t n_columns = places(0, columns, "n_columns");
+    csr.require_columns(from.n_rows());
+    from.require_columns(n_columns);
+    for (const Array* out : {&indptr, &found, &entries}) {
+        for (const Array* other : {&left, &right, &indptr, &found, &entries})
+            out->require_apart(*other);
+        for (const CsrArrays* each : {&csr, &from}) each->require_apart(*out);
+    }
     with_types(entries.kind(), csr.wide(), [&](auto t, auto i) {
         using T = decltype(t);
         using I = decltype(i);
+        const std::int64_t most =
+            most_entries(csr.rows<T, I>(), from.rows<T, I>(), self != 0, n_columns);
+        if (most > entries.size(0)) throw std::invalid_argument(kTooFew);
         kernels<T, I>().propagate_sparse(
             {csr.rows<T, I>(), from.rows<T, I>(), left.none() ? nullptr : left.data<const T>(),
              right.none() ? nullptr : right.data<const T>(), indptr.data<I>(), found.data<I>(),
@@ -84,6 +112,7 @@ nb::object feature_product(nb::handle rows, nb::handle weight, nb::handle dropou
     const Array from(weight, "weight");
     require_float_matrix(from);
     csr.require_values(from.kind(), " like weight");
+    csr.require_columns(from.size(0));
     const DropoutKeys keys(dropout, row_ids, csr.n_rows(), from.size(1));
     nb::object result = new_matrix(csr.n_rows(), from.size(1), from.kind());
     const Array out(result, "out");
@@ -103,6 +132,7 @@ nb::object feature_product_transposed(nb::handle rows, nb::handle dense, nb::han
     require_float_matrix(from);
     csr.require_values(from.kind(), " like dense");
     const std::int64_t n_columns = places(0, columns, "n_columns");
+    csr.require_columns(n_columns);
     if (from.size(0) != csr.n_rows()) {
         fail("dense must have one row for each row of the features, got " +
              std::to_string(from.size(0)) + " for " + std::to_string(csr.n_rows()));
@@ -135,9 +165,18 @@ void pack_rows(nb::handle rows, nb::handle columns, nb::handle ranges, nb::handl
     for (const Array* each : {&begins, &ends, &found})
         each->require_kind(index, " like rows.begin");
     for (const Array* each : {&begins, &ends, &found, &entries}) each->require_writable();
-    begins.require_vector(csr.n_rows() * n_ranges, ", one for each piece");
-    ends.require_vector(csr.n_rows() * n_ranges, ", one for each piece");
-    found.require_vector(entries.size(0), " like values");
+    const std::int64_t n_pieces = size_product(csr.n_rows(), n_ranges);
+    begins.require_vector(n_pieces, ", one for each piece");
+    ends.require_vector(n_pieces, ", one for each piece");
+    csr.require_columns(n_columns);
+    std::int64_t n_entries = 0;
+    for (std::int64_t row = 0; row < csr.n_rows(); ++row) n_entries += csr.n_entries_of(row);
+    entries.require_vector(n_entries, ", one for each entry of the rows");
+    found.require_vector(n_entries, " like values");
+    for (const Array* out : {&begins, &ends, &found, &entries}) {
+        for (const Array* other : {&begins, &ends, &found, &entries}) out->require_apart(*other);
+        csr.require_apart(*out);
+    }
     with_types(entries.kind(), csr.wide(), [&](auto t, auto i) {
         using T = decltype(t);
         using I = decltype(i);
@@ -157,6 +196,7 @@ nb::object packed_product(nb::handle pieces, nb::handle ranges, nb::handle weigh
         fail("pieces must be a multiple of n_ranges, got " + std::to_string(csr.n_rows()) +
              " and " + std::to_string(n_ranges));
     }
+    csr.require_columns(from.size(0));
     nb::object result = new_matrix(csr.n_rows() / n_ranges, from.size(1), from.kind());
     const Array out(result, "out");
     with_types(from.kind(), csr.wide(), [&](auto t, auto i) {
@@ -211,7 +251,8 @@ public:
         weight_.require_dimensions(4);
         weight_.require_kind(dense_.kind(), " like dense");
         gradient_.require_kind(dense_.kind(), " like dense");
-        gradient_.require_elements(n_rows() * out_width(), ", one for each of the product");
+        gradient_.require_elements(size_product(n_rows(), out_width()),
+                                   ", one for each of the product");
         if (!is_shared_ && dense_.size(1) != weight_.size(0) * weight_.size(2)) {
             fail("dense must have a column for each replica and input of the weight, got " +
                  std::to_string(dense_.size(1)) + " for " + std::to_string(weight_.size(2)) +

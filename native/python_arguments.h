@@ -16,6 +16,7 @@
 
 #include "arguments.h"
 #include "arrays.h"
+#include "checked_rows.h"
 
 namespace graphconv {
 
@@ -41,6 +42,15 @@ inline std::int64_t integer(nb::handle source, const char* name) {
     return value;
 }
 
+inline std::uint64_t sixty_four_bits(nb::handle source, const char* name) {
+    const std::uint64_t value = PyLong_AsUnsignedLongLong(source.ptr());
+    if (value == std::uint64_t(-1) && PyErr_Occurred() != nullptr) {
+        PyErr_Clear();
+        fail(std::string(name) + " must be an integer of 64 bits, not negative");
+    }
+    return value;
+}
+
 // So many rows, columns or pieces there can be; twice as many of each still fit 64 bits.
 constexpr std::int64_t kMostPlaces = std::int64_t(1) << 31;
 
@@ -60,6 +70,15 @@ inline std::int64_t places(std::int64_t least, nb::handle source, const char* na
              std::to_string(value));
     }
     return value;
+}
+
+// The product of two sizes, which must fit 64 bits: arrays without elements may have any.
+inline std::int64_t size_product(std::int64_t a, std::int64_t b) {
+    constexpr std::int64_t kMost = std::int64_t(1) << 62;
+    if (a > 0 && b > kMost / a) {
+        fail("arrays must not be so large: " + std::to_string(a) + " times " + std::to_string(b));
+    }
+    return a * b;
 }
 
 inline double number(nb::handle source, const char* name) {
@@ -93,6 +112,17 @@ public:
     bool wide() const { return begin_.kind() == Kind::int64; }
     bool has_values() const { return !values_.none(); }
     void require_values(Kind kind, const char* like) const { values_.require_kind(kind, like); }
+    void require_columns(std::int64_t n) const { require_rows(begin_, end_, indices_, n); }
+
+    // Throws if an array that is written to shares memory with one of these.
+    void require_apart(const Array& out) const {
+        for (const Array* each : {&begin_, &end_, &indices_, &values_}) out.require_apart(*each);
+    }
+    std::int64_t n_entries_of(std::int64_t row) const {
+        return wide()
+                   ? end_.data<const std::int64_t>()[row] - begin_.data<const std::int64_t>()[row]
+                   : end_.data<const std::int32_t>()[row] - begin_.data<const std::int32_t>()[row];
+    }
 
     template <class T, class I>
     Rows<T, I> rows() const {

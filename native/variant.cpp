@@ -11,6 +11,7 @@
 #include "packed_product.h"
 #include "propagate.h"
 #include "propagate_sparse.h"
+#include "row_check.h"
 #include "walks.h"
 #include "wide_product.h"
 
@@ -22,7 +23,8 @@ namespace GRAPHCONV_VARIANT {
 
 template <class T, class I>
 constexpr Kernels<T, I> kernels() {
-    return {propagate<T, I>,
+    return {check_rows<I>,
+            propagate<T, I>,
             propagate_sparse<T, I>,
             feature_product<T, I>,
             feature_product_transposed<T, I>,

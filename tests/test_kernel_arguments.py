@@ -17,6 +17,7 @@ KEY, HALF = 0x0123456789ABCDEF, 1 << 15
 
 ENDS = np.array([0, 1, 3, 3, 5], np.int32)
 ROWS = Csr(ENDS[:-1], ENDS[1:], np.array([0, 1, 5, 2, 3], np.int32), np.ones(5, np.float32))
+SQUARE = ROWS._replace(indices=np.array([0, 1, 3, 2, 3], np.int32))
 SIX_ENDS = np.array([0, 1, 3, 3, 5, 5, 5], np.int32)
 SIX_ROWS = ROWS._replace(begin=SIX_ENDS[:-1], end=SIX_ENDS[1:])
 WEIGHT, DENSE = np.ones((6, 8), np.float32), np.ones((4, 8), np.float32)
@@ -209,8 +210,8 @@ LOGITS, LABELS, SHARES = np.ones((4, 2, 4), np.float32), np.zeros(4, np.int64), 
         ),
         ("walks", (ROWS, np.ones(5), LABELS, 2, 1), ValueError, "totals must have shape"),
         ("walks", (ROWS, None, LABELS.astype(float), 2, 1), TypeError, "starts must be int64"),
-        ("walks", (ROWS, None, LABELS, -1, 1), ValueError, "n_steps must be at least 0, got -1"),
-        ("walks", (ROWS, None, LABELS, 2, -1), ValueError, "key must be an integer of 64 bits"),
+        ("walks", (SQUARE, None, LABELS, -1, 1), ValueError, "n_steps must be at least 0, got -1"),
+        ("walks", (SQUARE, None, LABELS, 2, -1), ValueError, "key must be an integer of 64 bits"),
         ("loss", (DENSE, LABELS, SHARES), ValueError, "logits must have three dimensions"),
         ("loss", (LOGITS, LABELS[:2], SHARES), ValueError, r"labels must have shape \(4,\)"),
         ("loss", (LOGITS, LABELS.astype(np.int32), SHARES), TypeError, "labels must be int64"),
@@ -262,7 +263,7 @@ FROZEN.flags.writeable = False
         ("adam", (FROZEN, *[np.ones(4, np.float32)] * 3, 1, 0.1, 0.0), "parameter must be writ"),
         ("pack_rows", (ROWS, 6, 2**63 - 1), "Maximum allowed dimension"),
         ("pack_rows", (ROWS, 2**63 - 1, 1), "n_columns must be at most 2147483648"),
-        ("walks", (ROWS, None, NONE, 2**63 - 1, KEY), "n_steps must be at most 2147483648"),
+        ("walks", (SQUARE, None, NONE, 2**63 - 1, KEY), "n_steps must be at most 2147483648"),
     ],
 )
 def test_what_once_ended_the_process(
@@ -270,26 +271,6 @@ def test_what_once_ended_the_process(
 ) -> None:
     with pytest.raises((ValueError, MemoryError), match=message):
         getattr(native, name)(*arguments)
-
-
-def test_sampled_rows_stay_within_the_entries(native: ModuleType) -> None:
-    from graphconv import _native
-
-    one, indices, columns = np.array([1]), np.arange(3), np.empty(2, np.int64)
-    scalar = np.array(1)
-    good = (one, one + 2, one - 1, one, indices, None, 0, 0, columns, None)
-    _native.sample_rows(*good)
-    assert columns.tolist() == [1, 2]
-    for place, value in ((0, one - 3), (1, one + 3), (1, one - 1), (2, one), (2, one - 2)):
-        wrong = [*good]
-        wrong[place] = value
-        with pytest.raises(ValueError, match=r"must lie within|must have room"):
-            _native.sample_rows(*wrong)
-    for place in (0, 1, 2, 3):
-        wrong = [*good]
-        wrong[place] = scalar
-        with pytest.raises(ValueError, match="must have shape"):
-            _native.sample_rows(*wrong)
 
 
 def test_memory_below_nothing_is_nothing(native: ModuleType) -> None:

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from graphconv import kernels
 from graphconv.graph import Graph, IntArray
 from graphconv.graph.scaling import StoredFeatures
-from graphconv.kernels import Csr, PackedRows, RowSample, n_ranges
+from graphconv.kernels import Csr, PackedRows, RowSample, fixed, n_ranges
 
 Array = npt.NDArray[Any]
 
@@ -92,7 +92,7 @@ class Batch:
         """The rows of the identity matrix, for featureless input: one entry each."""
         kind = np.int32 if self.n_features <= np.iinfo(np.int32).max else np.int64
         ends = np.arange(len(self.rows) + 1, dtype=kind)
-        return Csr(ends[:-1], ends[1:], self.rows.astype(kind), None)
+        return fixed(Csr(ends[:-1], ends[1:], self.rows.astype(kind), None))
 
     def packed_features(self, kernels: ModuleType) -> PackedRows | None:
         """Sparse features as products with wide weights read them; None where that is no faster."""
@@ -100,6 +100,8 @@ class Batch:
             assert isinstance(self.features, Csr)
             n = n_ranges(self.features, self.n_features)
             packed = kernels.pack_rows(self.features, self.n_features, n) if n > 1 else None
+            if packed is not None:
+                fixed(packed.pieces)
             self._packed.append(packed)
         return self._packed[0]
 
@@ -123,7 +125,9 @@ class Batch:
         key = (n_rows, n_columns, transposed)
         if key not in self._blocks:
             matrix = self.adjacency_transposed if transposed else self.adjacency
-            self._blocks[key] = _leading_block(matrix, n_rows, n_columns, self.is_weighted)
+            block = _leading_block(matrix, n_rows, n_columns, self.is_weighted)
+            # The whole graph's arrays may be somebody else's.
+            self._blocks[key] = block if self.is_whole else fixed(block)
         return self._blocks[key]
 
 
@@ -158,7 +162,7 @@ class SampledBatch(Batch):
         hop = self.n_within.index(min(n_rows, n_columns))
         matrix = self.hops[hop][transposed]
         assert matrix.shape == (n_rows, n_columns)
-        return _leading_block(matrix, n_rows, n_columns, weighted=True)
+        return fixed(_leading_block(matrix, n_rows, n_columns, weighted=True))
 
 
 class Numbering:
@@ -402,4 +406,4 @@ def feature_rows(features: Any, rows: IntArray | None, dtype: npt.DTypeLike) -> 
         features.indptr, features.indices, values, rows
     )
     bounds = copied.indptr.astype(features.indices.dtype)
-    return Csr(bounds[:-1], bounds[1:], copied.columns, copied.values)
+    return fixed(Csr(bounds[:-1], bounds[1:], copied.columns, copied.values))

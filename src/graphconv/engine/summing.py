@@ -14,7 +14,7 @@ import numpy as np
 from graphconv.engine.batches import Array, Batch
 from graphconv.engine.network import Network
 from graphconv.engine.steps import Given, NeighbourSum
-from graphconv.kernels import Csr, n_summed
+from graphconv.kernels import Csr, fixed, n_summed
 
 # What a product takes for each row, and a sum for each neighbour, in entries of a product: reckoned
 # from the times of Pubmed's kernels at width 16.
@@ -91,4 +91,4 @@ def _summed_sparse(features: Csr, n_columns: int, step: NeighbourSum) -> Csr | N
         return None  # too many for indices of four bytes
     summed = step.of_sparse(features, n_columns)
     after = len(summed.indices) + _ROW_COST * n_out
-    return summed if after < _WORTHWHILE * before else None
+    return fixed(summed) if after < _WORTHWHILE * before else None

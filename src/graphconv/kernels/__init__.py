@@ -37,6 +37,28 @@ class Csr(NamedTuple):
     values: npt.NDArray[Any] | None  # (n_entries,) float32 or float64; None: all ones
 
 
+def fixed(rows: Csr) -> Csr:
+    """The same rows, which nobody can write to from now on; they must be the caller's own.
+
+    The native kernels look for indices out of range once in such rows, and in others at every call.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from graphconv.kernels import Csr, fixed
+    >>> ends = np.array([0, 2, 3])
+    >>> rows = fixed(Csr(ends[:-1], ends[1:], np.array([0, 1, 1]), None))
+    >>> rows.indices.flags.writeable, ends.flags.writeable
+    (False, False)
+    """
+    for given in (rows.begin, rows.end, rows.indices):
+        array: Any = given
+        while isinstance(array, np.ndarray):  # the array itself, then what it is a view of
+            array.flags.writeable = False
+            array = array.base
+    return rows
+
+
 class PackedRows(NamedTuple):
     """Sparse rows cut into pieces, in the order in which a product with wide weights reads them.
 
