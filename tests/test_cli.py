@@ -334,6 +334,15 @@ def test_automatic_preset_says_what_it_chose(run, papers):
     assert any(line.startswith("note: best so far: ") for line in done.err)
 
 
+def test_strong_preset_compares_kinds_unless_one_is_named(run):
+    done = run("train", "cora", "--preset", "strong", "--max-epochs", 3)
+    (line,) = (line for line in done.err if line.startswith("chosen: "))
+    for kind in ("random propagation (GRAND)", "graph convolution", "deep first-order rule"):
+        assert kind in line
+    named = ("--preset", "strong", "--model", "appnp", "--max-epochs", 3, "--json")
+    assert run("train", "cora", *named).json["model"] == "appnp"
+
+
 def test_without_an_option_a_method_is_chosen(run, papers):
     found = run("train", *TABLES, *COLUMNS, "--json").json
     assert found["choice"].startswith(found["method"])

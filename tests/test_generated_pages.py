@@ -16,6 +16,7 @@ PAGES = {
     "build_departures": ["docs/paper.md"],
     "build_performance": ["docs/performance.md"],
     "build_scaling": ["docs/scaling.md"],
+    "build_strong": ["docs/strong.md"],
 }
 
 

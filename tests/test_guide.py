@@ -25,6 +25,7 @@ RENEW = bool(os.environ.get("RENEW_GUIDE"))
 # Pages that show nothing but text and tables: the rest must have blocks to run.
 WITHOUT_BLOCKS = {"index.md", "results.md", "log.md", "performance.md", "scaling.md"} | {
     "model-format.md",
+    "strong.md",
     "trust.md",
 }
 

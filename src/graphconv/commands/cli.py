@@ -97,6 +97,7 @@ def train(
         position_features,
         device,
         metric,
+        names_model=model is not None,
         chooses=model is None and not chosen,
     )
     request = given.request(tables, split, labels)

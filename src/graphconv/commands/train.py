@@ -195,6 +195,7 @@ def finish(
         fitted = replace(fitted, choice=job.chosen.reason)
     elif fitted.choice:
         job.screen.note(f"chosen: {fitted.choice}")
+        job = replace(job, wanted=replace(job.wanted, model=fitted.settings.model))
     seconds = time.perf_counter() - started
     averaged = mean_over_runs(each)
     before = averaged[fitted.graph.test_index]

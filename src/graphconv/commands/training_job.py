@@ -52,6 +52,7 @@ class ModelRequest:
     position_features: bool = False
     device: str = "cpu"
     metric: str | None = None
+    names_model: bool = True  # whether the user did, not the command
     chooses: bool = False  # whether a method is chosen where the preset is not named
 
     def check(self) -> None:
@@ -233,7 +234,7 @@ def resolve(wanted: ModelRequest, graph_name: str) -> tuple[str, dict[str, Any]]
     overrides = dict(wanted.settings)
     if wanted.model == "mlp":
         overrides.setdefault("propagation", "none")
-    elif wanted.model in MODELS:
+    elif wanted.model in MODELS and (wanted.preset != "strong" or wanted.names_model):
         overrides["model"] = wanted.model
     preset = wanted.preset
     if preset is None:
