@@ -13,6 +13,7 @@ from tests.small_tables import read, write
 from graphconv.graph import Graph
 from graphconv.graph.column_splits import group_split, time_split
 from graphconv.io.readers import from_frames
+from graphconv.io.split_values import SplitValues
 
 EDGES = "source,target,day\na,b,2024-01-05\nb,c,2024-01-02\nc,d,2024-02-01\n"
 
@@ -182,3 +183,43 @@ def test_groups_from_the_command_line(run):
 )
 def test_columns_that_are_not_there(run, arguments, message):
     assert message in run("train", *arguments, expect=2).err[-1]
+
+
+def test_compare_divides_by_time_and_by_group(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    run = make_runner(monkeypatch, capsys)
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(2, size=120)
+    rows = [f"n{n},{'ab'[kinds[n]]},{2000 + n % 11},g{n % 13}" for n in range(120)]
+    (tmp_path / "nodes.csv").write_text("\n".join(["id,label,year,region", *rows]) + "\n")
+    ends = rng.integers(120, size=(500, 2))
+    alike = ends[kinds[ends[:, 0]] == kinds[ends[:, 1]]]
+    lines = ["source,target", *(f"n{a},n{b}" for a, b in alike)]
+    (tmp_path / "edges.csv").write_text("\n".join(lines) + "\n")
+    tables = ("--edges", "edges.csv", "--nodes", "nodes.csv", "--ignore", "region")
+    common = ("compare", *tables, "--methods", "label-propagation", "--splits", 3)
+    found = run(*common, "--split", "time:year", "-o", "c", "--json").json
+    assert found["command"].endswith("--split time:year --model label-propagation")
+    # Each leaves a fifth of the labels out.
+    sizes = [found[f"n_{name}"] for name in ("train", "validation", "test")]
+    assert 80 < sum(sizes) < 112
+    records = (tmp_path / "c" / "runs.jsonl").read_text().splitlines()
+    assert len(records) == 3
+    grouped = (*common[:5], "--methods", "label-propagation", "--splits", 3)
+    out = run(*grouped, "--split", "group:region", "-o", "c").out
+    assert "3 splits by group (column 'region') of" in out
+    assert len((tmp_path / "c" / "runs.jsonl").read_text().splitlines()) == 6
+    done = run(*common, "--split", "time:yaer", expect=2)
+    assert "has no column 'yaer'" in done.err[-1]
+
+
+def test_divisions_by_time_differ_and_keep_the_order():
+    years = np.arange(50.0)
+    values = SplitValues("time", "year", years)
+    parts = [values.without_some(0.2, seed) for seed in (0, 1)]
+    assert [np.isnan(part.values).sum() > 3 for part in parts] == [True, True]
+    assert parts[0].digest() != parts[1].digest()
+    assert parts[0].digest() == values.without_some(0.2, 0).digest()
+    assert not np.isnan(years).any()
+    names = SplitValues("group", "region", np.array(["a", "b"] * 25, dtype=object))
+    assert None in names.without_some(0.5, 0).values.tolist()

@@ -115,10 +115,10 @@ def test_a_method_that_fails_is_reported(monkeypatch):
     graph = generate("no features", n_nodes=100)
     real = compare_module.run_on_splits
 
-    def fail_on_second(series, graph):
+    def fail_on_second(series, graph, values):
         if series.method == "sgc" and series.seeds == (1,):
             raise ValueError("this split is out of order")
-        return real(series, graph)
+        return real(series, graph, values)
 
     monkeypatch.setattr(compare_module, "run_on_splits", fail_on_second)
     found = compare(graph, QUICK, n_splits=3)
@@ -127,7 +127,7 @@ def test_a_method_that_fails_is_reported(monkeypatch):
     assert ["sgc", "failed", "", "", ""] in found.table()[1]
     assert found.to_json()["failed"] == found.failed
 
-    def refuse(series, graph):
+    def refuse(series, graph, values):
         raise ValueError(f"{series.method} is out of order")
 
     monkeypatch.setattr(compare_module, "run_on_splits", refuse)
@@ -156,9 +156,9 @@ def test_finished_runs_are_not_run_again(tmp_path, monkeypatch):
     calls = []
     real = compare_module.run_on_splits
 
-    def run_on_splits(series, graph):
+    def run_on_splits(series, graph, values):
         calls.append((series.method, series.seeds))
-        return real(series, graph)
+        return real(series, graph, values)
 
     run_on_splits.__qualname__ = real.__qualname__
     monkeypatch.setattr(compare_module, "run_on_splits", run_on_splits)
@@ -219,7 +219,7 @@ def test_command_line_refuses(run):
     for arguments, reason in {
         "karate --methods gcn-firs": "got 'gcn-firs' (did you mean 'gcn-first-order'?)",
         "karate --splits 0": "splits must be at least 1, got 0",
-        "karate --split public": "--split must be fraction, fraction:TRAIN,... or random",
+        "karate --split public": "--split must be fraction, fraction:TRAIN,..., random",
         "karate --seed -1": "--seed must be from 0",
         "karate -o papers/edges.csv": "--output must be a folder",
         "karate --text title": "--text is for tables",
@@ -266,7 +266,7 @@ def test_ctrl_c_before_the_first_run_has_finished(run, monkeypatch, step):
 
 
 def test_ctrl_c_in_the_python_function_is_an_interrupt(monkeypatch):
-    def interrupt(series, graph):
+    def interrupt(series, graph, values):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(compare_module, "run_on_splits", interrupt)

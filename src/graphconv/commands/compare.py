@@ -15,6 +15,7 @@ from graphconv.commands.summary import about_isolated
 from graphconv.estimators.compare import METHODS, choose_methods, compare
 from graphconv.estimators.verdict import Comparison
 from graphconv.io.files import check_writable, json_text, replacing_file
+from graphconv.io.split_values import KINDS
 from graphconv.io.table_graph import TableOptions
 from graphconv.io.wording import as_file_name, count
 from graphconv.models.settings import PAPER_ACCURACY
@@ -32,7 +33,8 @@ def run_comparison(
     chosen = choose_methods(methods)
     check_options_are_used(data)
     with _saying_how_to_go_on():
-        loaded = load_data(replace(data, split=None), screen)
+        by_column = (data.split or "").partition(":")[0] in KINDS
+        loaded = load_data(data if by_column else replace(data, split=None), screen)
     name = as_file_name(loaded.graph.name, "graph")
     folder = Path("runs") / f"compare-{name}" if output is None else output
     if folder.exists() and not folder.is_dir():
@@ -47,6 +49,7 @@ def run_comparison(
             chosen,
             n_splits=n_splits,
             split=data.split or "fraction",
+            split_values=loaded.split_values,
             random_state=seed,
             log_path=log_path,
             progress=progress,
@@ -54,7 +57,7 @@ def run_comparison(
         command = train_command(data, found.recommended.method)
         results: dict[str, Any] = {**found.to_json(), "command": command, "output": str(folder)}
         _write(found, results, folder)
-    _tell(found, screen)
+    _tell(found, data.split or "", screen)
     screen.note(f"compare.png, compare.svg, compare.json and runs.jsonl written to {folder}")
     screen.say(command)
     screen.result(results)
@@ -88,6 +91,8 @@ def train_command(data: DataRequest, method: str) -> str:
         else:
             for one in value if isinstance(value, tuple) else (value,):
                 words += [option, str(one)]
+    if (data.split or "").partition(":")[0] in KINDS:
+        words += ["--split", str(data.split)]
     how = METHODS[method]
     if not how.preset or how.model:
         words += ["--model", method]
@@ -130,13 +135,17 @@ def _write(found: Comparison, results: dict[str, Any], folder: Path) -> None:
     save_figure(draw_comparison(found), folder / "compare")
 
 
-def _tell(found: Comparison, screen: Screen) -> None:
+def _tell(found: Comparison, split: str, screen: Screen) -> None:
     columns, rows = found.table()
     sizes = f"{found.n_train} training, {found.n_validation} validation, {found.n_test} test nodes"
-    title = f"{found.dataset}: {found.n_splits} random splits of {sizes}"
+    kind, _, column = split.partition(":")
+    how = f"splits by {kind} (column {column!r})" if kind in KINDS else "random splits"
+    title = f"{found.dataset}: {found.n_splits} {how} of {sizes}"
     screen.table(title, columns, rows)
     screen.say(f"\n{found.recommendation}")
     for name, reason in found.failed.items():
         screen.remark(f"{name} failed: {reason}")
     screen.remark(found.caution)
+    if kind == "time":
+        screen.remark("each split leaves a random fifth of the labels out, so that splits differ")
     screen.remark("intervals are of paired differences, Nadeau and Bengio's corrected t")

@@ -411,8 +411,9 @@ CompareSplit = Annotated[
     _data(
         "--split",
         "SPLIT",
-        "fraction:TRAIN,VALIDATION,TEST or random (20 per class, 500 validation, 1000 test). "
-        "Default: fraction:0.6,0.2,0.2.",
+        "fraction:TRAIN,VALIDATION,TEST, random (20 per class, 500 validation, 1000 test), "
+        "time:COLUMN (the past trains) or group:COLUMN (no group in two parts). Default: "
+        "fraction:0.6,0.2,0.2.",
     ),
 ]
 CompareFolder = Annotated[

@@ -21,11 +21,16 @@ from graphconv.estimators.verdict import Comparison, rank_methods
 from graphconv.graph import Graph
 from graphconv.io.named_splits import split_by_name
 from graphconv.io.progress import Progress, silent
+from graphconv.io.split_values import KINDS, SplitValues
 from graphconv.io.wording import did_you_mean, naming
 from graphconv.models.settings import SEARCHES
 
 if TYPE_CHECKING:
     from graphconv.estimators.runs import Record, RunLog, Series
+
+
+# Of the nodes, in each division by time.
+LEFT_OUT = 0.2
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,7 @@ def compare(
     *,
     n_splits: int = 10,
     split: str = "fraction",
+    split_values: SplitValues | None = None,
     random_state: int = 0,
     log_path: Path | None = None,
     progress: Progress = silent,
@@ -116,7 +122,11 @@ def compare(
         The same splits for every method.
     split : str
         "fraction" (60 % training, 20 % validation, 20 % test), "fraction:TRAIN,VALIDATION,TEST" or
-        "random" (20 per class, 500 validation, 1000 test).
+        "random" (20 per class, 500 validation, 1000 test). With `split_values`, "group:COLUMN" (no
+        group is in two parts) or "time:COLUMN" (the past trains; so that divisions differ, each
+        leaves a random fifth of the nodes out).
+    split_values : SplitValues, optional
+        Of that column, as `LoadedGraph.split_values` has them.
     random_state : int
         Split k is drawn, and models on it started, with the seed random_state + k.
     log_path : Path, optional
@@ -138,17 +148,21 @@ def compare(
     if not 0 <= random_state < 2**32:
         message = "{random_state} must be from 0 to 2^32 - 1, got {}"
         raise ValueError(naming(message, random_state))
-    if split.partition(":")[0] not in ("fraction", "random"):
-        message = "{split} must be fraction, fraction:TRAIN,... or random, got {!r}"
+    if split.partition(":")[0] not in ("fraction", "random", *KINDS):
+        message = (
+            "{split} must be fraction, fraction:TRAIN,..., random, time:COLUMN or group:COLUMN, "
+            "got {!r}"
+        )
         raise ValueError(naming(message, split))
-    first = _check_split(split_by_name(graph, split, random_state)[0])
+    first = _check_split(_divided(graph, split, random_state, split_values))
     from graphconv.estimators.runs import RunLog
 
-    wanted = [_series(graph, name, split, random_state, n_splits) for name in chosen]
+    seeds = tuple(range(random_state, random_state + n_splits))
+    wanted = [_series(graph, name, split, seeds, split_values) for name in chosen]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "runs.jsonl" if log_path is None else log_path
         with RunLog(path) as log:
-            failed = _run(wanted, graph, log, progress)
+            failed = _run(wanted, graph, split_values, log, progress)
             return _conclude(graph, first, wanted, log, failed)
 
 
@@ -161,7 +175,16 @@ def _check_split(graph: Graph) -> Graph:
     return graph
 
 
-def _series(graph: Graph, name: str, split: str, seed: int, n_splits: int) -> Series:
+def _divided(graph: Graph, split: str, seed: int, values: SplitValues | None) -> Graph:
+    """The division of a seed; those by time would all be the same."""
+    if values is not None and values.kind == "time":
+        values = values.without_some(LEFT_OUT, seed)
+    return split_by_name(graph, split, seed, values)[0]
+
+
+def _series(
+    graph: Graph, name: str, split: str, seeds: tuple[int, ...], values: SplitValues | None
+) -> Series:
     from graphconv.estimators.runs import Series
 
     method = METHODS[name]
@@ -172,11 +195,12 @@ def _series(graph: Graph, name: str, split: str, seed: int, n_splits: int) -> Se
         "preset": method.preset,
         "rule": method.rule,
     }
-    seeds = tuple(range(seed, seed + n_splits))
+    if values is not None:
+        settings["split_values"] = values.digest()
     return Series("compare", graph.name, name, run_on_splits, settings, seeds, cost=method.cost)
 
 
-def run_on_splits(series: Series, graph: Graph) -> list[Record]:
+def run_on_splits(series: Series, graph: Graph, values: SplitValues | None = None) -> list[Record]:
     """Train a method on the split of each seed."""
     from graphconv.estimators.scoring import run_record
     from graphconv.training.fit import fit_gcn
@@ -186,7 +210,7 @@ def run_on_splits(series: Series, graph: Graph) -> list[Record]:
     overrides |= {"model": method.model} if method.model else {}
     records = []
     for seed in series.seeds:
-        part, _ = split_by_name(graph, series.settings["split"], seed)
+        part = _divided(graph, series.settings["split"], seed, values)
         started = perf_counter()
         epochs: int | None
         if method.preset in SEARCHES:
@@ -206,7 +230,13 @@ def run_on_splits(series: Series, graph: Graph) -> list[Record]:
     return records
 
 
-def _run(wanted: list[Series], graph: Graph, log: RunLog, progress: Progress) -> dict[str, str]:
+def _run(
+    wanted: list[Series],
+    graph: Graph,
+    values: SplitValues | None,
+    log: RunLog,
+    progress: Progress,
+) -> dict[str, str]:
     """Do all runs that are not in the log; for each method that failed, why."""
     from graphconv.estimators.runs import count_by_cost, record_of
 
@@ -226,7 +256,7 @@ def _run(wanted: list[Series], graph: Graph, log: RunLog, progress: Progress) ->
                 with warnings.catch_warnings():
                     # Such as classes that no training node has: the same for all methods.
                     warnings.simplefilter("ignore")
-                    records = piece.task(piece, graph)
+                    records = run_on_splits(piece, graph, values)
                 log.append(record_of(piece, record) for record in records)
             except Exception as error:
                 # Whatever is wrong with a method on this data must not cost the others' runs.

@@ -6,7 +6,8 @@ also come from its edges: it is that of the first one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,6 +69,18 @@ class SplitValues:
         if n_without:
             note += f"; {count(n_without, 'label')} without a time in no part"
         return split, note
+
+    def without_some(self, share: float, random_state: int) -> SplitValues:
+        """The same with the values of a random share of the nodes unknown."""
+        chance = np.random.default_rng(random_state).random(len(self.values))
+        missing = {"M": np.datetime64("NaT"), "O": None}.get(self.values.dtype.kind, np.nan)
+        values = self.values.copy()
+        values[chance < share] = missing
+        return replace(self, values=values)
+
+    def digest(self) -> str:
+        """Equal values, equal digest."""
+        return hashlib.sha256(repr(self.values.tolist()).encode()).hexdigest()[:16]
 
     def _shown(self, moment: Any) -> str:
         if self.values.dtype.kind == "M":

@@ -55,7 +55,7 @@ def draw_comparison(found: Comparison) -> Figure:
         Line2D([], [], color="#777777", marker="|", ls="none", label="a split"),
     ]
     figure.legend(handles=handles, frameon=False, loc="outside lower center", ncols=3)
-    figure.suptitle(f"{found.dataset}: methods on the same {found.n_splits} random splits")
+    figure.suptitle(f"{found.dataset}: methods on the same {found.n_splits} splits")
     return figure
 
 
