@@ -1,8 +1,11 @@
 """The reference of commands: every command, every option, every field of --json."""
 
 import os
+import select
+import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 import typer
@@ -111,3 +114,60 @@ def test_completion_is_installed_and_works_in_bash(tmp_path):
         ["bash", "-c", script], env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout.split() == ["suggest"], done.stderr
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal of Unix")
+def test_completion_is_installed_and_works_in_zsh(tmp_path):
+    import pty
+
+    program = tmp_path / "graphconv"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m graphconv "$@"\n')
+    program.chmod(0o755)
+    environment = {
+        **os.environ,
+        "HOME": str(tmp_path),
+        "ZDOTDIR": str(tmp_path),
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "TERM": "dumb",
+    }
+    # The shell is found by looking at what called the program.
+    installed = subprocess.run(
+        ["zsh", "-c", "graphconv --install-completion; true"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "zsh completion installed" in installed.stdout, installed.stderr
+    terminal, of_shell = pty.openpty()
+    with subprocess.Popen(
+        ["zsh", "-i"], stdin=of_shell, stdout=of_shell, stderr=of_shell, env=environment
+    ) as shell:
+        os.close(of_shell)
+        # What is run shows in a line of its own, and only what the Tab key completed is "suggest".
+        os.write(terminal, b"function graphconv() { print -r -- ran:$1 }; print -r -- re''ady\n")
+        read_until(terminal, "\nready")
+        # Typer's script is only loaded by the first press, at which zsh rings the bell.
+        os.write(terminal, b"graphconv sugg\t")
+        read_until(terminal, "\a")
+        os.write(terminal, b"\t")
+        assert "est" in read_until(terminal, "est")
+        os.write(terminal, b"\n")
+        seen = read_until(terminal, "ran:suggest")
+        os.write(terminal, b"exit\n")
+        shell.kill()
+    os.close(terminal)
+    assert "ran:suggest" in seen
+
+
+def read_until(terminal, text, seconds=60):
+    """What a terminal shows until some text is in it, or for so long."""
+    seen, end = "", time.monotonic() + seconds
+    while text not in seen and time.monotonic() < end:
+        if select.select([terminal], [], [], 0.5)[0]:
+            try:
+                seen += os.read(terminal, 1 << 16).decode(errors="replace")
+            except OSError:  # the shell is gone
+                break
+    return seen
