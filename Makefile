@@ -39,9 +39,10 @@ choose: $(VENV)/.runtime
 reproduce: $(VENV)/.reproduce
 	$(BIN)/graphconv reproduce all
 
-# docs/results.md and the table in README.md, from the committed measured/results.json.
+# docs/results.md and the table in README.md, from the committed measured/results.json;
+# `make results RUNS=runs/paper` takes over the results and the single runs of a rerun first.
 results: $(VENV)/.runtime
-	$(BIN)/python scripts/build_results.py
+	$(BIN)/python scripts/build_results.py $(RUNS)
 	$(BIN)/python scripts/build_departures.py
 
 # The settings as they are declared, into the estimator's docstring and docs/settings.md.

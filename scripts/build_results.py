@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from graphconv.io.files import replacing_file
+from graphconv.commands.reproduce import EXPERIMENTS
+from graphconv.io.files import json_text, replacing_file
 from graphconv.paper.page import machine_text, markdown_table, sections_of, to_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,7 +24,10 @@ BEGIN, END = "<!-- results -->", "<!-- /results -->"
 
 
 def take_over(folder: Path) -> None:
-    """Copy the results of a rerun and its single runs to measured/, its figures to docs/."""
+    """Copy the results of a rerun and its single runs to measured/, its figures to docs/.
+
+    Sections that the rerun lacks stay as they are; each says when it was finished.
+    """
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     (DOCS / "figures").mkdir(parents=True, exist_ok=True)
     for section in sections_of(results):
@@ -33,7 +37,11 @@ def take_over(folder: Path) -> None:
             if figure.page:
                 moving = Path(figure.page).with_suffix(".gif")
                 shutil.copyfile(folder / moving, DOCS / moving)
-    shutil.copyfile(folder / "results.json", MEASURED / "results.json")
+    before = json.loads((MEASURED / "results.json").read_text(encoding="utf-8"))
+    sections = {**before["sections"], **results["sections"]}
+    results["sections"] = {name: sections[name] for name in EXPERIMENTS if name in sections}
+    with replacing_file(MEASURED / "results.json") as temporary:
+        temporary.write_text(json_text(results, indent=1) + "\n", encoding="utf-8")
     # Every single run, without the time of packing, so that the same runs give the same file.
     packed = gzip.compress((folder / "runs.jsonl").read_bytes(), mtime=0)
     with replacing_file(MEASURED / "runs.jsonl.gz") as temporary:

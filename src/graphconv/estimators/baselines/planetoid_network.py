@@ -75,8 +75,24 @@ class PlanetoidNetwork:
 
     def __call__(self, batch: Batch) -> Tensor:
         """Class logits of the batch's nodes."""
+        return self._joined(*self._votes(batch))
+
+    def class_loss(self, batch: Batch, targets: Tensor) -> Tensor:
+        """Cross-entropy of the batch's nodes; of the hidden layers too, where they are joined."""
+        votes = self._votes(batch)
+        loss = functional.cross_entropy(self._joined(*votes), targets)
+        # Paper: Planetoid's loss is that of the joined classifier; here: each hidden layer has to
+        # tell the class by itself as well, because the authors' code has it so.
+        for vote in votes if self.joined_weight is not None else ():
+            loss = loss + functional.cross_entropy(vote, targets)
+        return loss
+
+    def _votes(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """What features and embedding say of the classes, each by itself."""
         of_embedding: Tensor = self._drop(self.embed(batch)) @ self.class_weight
-        of_features = self._from_features(batch)[:, 0]
+        return self._from_features(batch)[:, 0], of_embedding
+
+    def _joined(self, of_features: Tensor, of_embedding: Tensor) -> Tensor:
         if self.joined_weight is None:
             return of_features + of_embedding
         # The hidden layers are softmaxes, as in the authors' code.

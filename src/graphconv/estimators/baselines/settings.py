@@ -4,9 +4,8 @@ By validation accuracy in scripts/tune_baselines.py, which removes the labels of
 with "--protocol inductive" the nodes themselves; measured/tuning.jsonl has the trials. Exceptions:
 label propagation, the MLP, SGC, transductive ManiReg and SemiEmb, the simple variants, and on NELL
 all methods but ICA, have settings from earlier runs, also by validation accuracy, some of which
-showed test accuracy as well (docs/log.md). On NELL the inductive
-variants took over the transductive settings. Nothing was chosen yet for Planetoid-I, transductive
-and joined, on Citeseer and Pubmed; DeepWalk on Pubmed has the window of the others.
+showed test accuracy as well (docs/log.md). On NELL the inductive variants took over the
+transductive settings. DeepWalk on Pubmed has the window of the others.
 
 What is not listed has the estimator's default.
 """
@@ -55,12 +54,15 @@ CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
         "nell": {"aggregation": "proportion", "C": 100.0},
     },
     "planetoid-t": {
-        "citeseer": {"dropout": 0.8},
+        "citeseer": {"dropout": 0.8, "weight_decay": 5e-3},
+        "cora": {"dropout": 0.8, "weight_decay": 5e-3},
         "pubmed": {"dropout": 0.8},
         "nell": {"n_starts": 500, "window": 3, "n_graph_steps": 300},
     },
     "planetoid-i": {
-        "cora": {"weight_decay": 0.005},
+        "citeseer": {"dropout": 0.8, "weight_decay": 5e-3, "n_label_pairs": 200},
+        "cora": {"weight_decay": 5e-3},
+        "pubmed": {"weight_decay": 5e-3, "n_label_pairs": 200},
         "nell": {"n_starts": 500, "walk_length": 4, "window": 4},
     },
     "mlp": {
@@ -126,8 +128,8 @@ VARIANTS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "planetoid-i-inductive": (
         "planetoid-i",
         {
-            "citeseer": {"weight_decay": 5e-3},
-            "cora": {"n_label_pairs": 200},
+            "citeseer": {"dropout": 0.8, "weight_decay": 5e-3},
+            "cora": {"dropout": 0.8, "weight_decay": 5e-3, "n_label_pairs": 200},
             "pubmed": {"weight_decay": 5e-3, "n_label_pairs": 200},
             "nell": {"n_starts": 500, "walk_length": 4, "window": 4},
         },
