@@ -139,6 +139,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", nargs="?", type=Path, default=os.environ.get("GRAPHCONV_GRAPHS"))
     parser.add_argument("--splits", type=int)
+    parser.add_argument("--only", action="append", help="a graph's name; may be repeated")
     parser.add_argument("--show", action="store_true", help="the table of what is there already")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -151,6 +152,8 @@ def main() -> None:
         )
     for kind in GENERATED:
         sources[kind] = (given.splits or N_SPLITS, lambda k, kind=kind: generated(kind, k))
+    if given.only:
+        sources = {name: source for name, source in sources.items() if name in given.only}
     LOG.parent.mkdir(exist_ok=True)
     rows = [json.loads(line) for line in LOG.read_text().splitlines()] if LOG.exists() else []
     known = {(row["graph"], row["split"], row["method"]) for row in rows}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0.dev0"
 
 if TYPE_CHECKING:
+    from graphconv.estimators.auto import AutoClassifier
     from graphconv.estimators.baselines import make_estimator
     from graphconv.estimators.baselines.boosted_trees import BoostedTreesClassifier
     from graphconv.estimators.baselines.deepwalk import DeepWalkClassifier
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from graphconv.training.fitted import FittedGCN
 
 _HOME = {
+    "AutoClassifier": "estimators.auto",
     "BoostedTreesClassifier": "estimators.baselines.boosted_trees",
     "Contribution": "results.explanation",
     "DeepWalkClassifier": "estimators.baselines.deepwalk",

@@ -65,6 +65,7 @@ def train(
     settings: SettingsOptions,
     calibrate: opt.Calibrate = True,
     metric: opt.Metric = None,
+    class_prior: opt.ClassPriorOption = None,
     coverage: opt.Coverage = None,
     position_features: opt.PositionFeatures = False,
     auto: opt.Auto = True,
@@ -97,6 +98,7 @@ def train(
         position_features,
         device,
         metric,
+        class_prior,
         names_model=model is not None,
         chooses=model is None and not chosen,
     )

@@ -319,6 +319,15 @@ Metric = Annotated[
         "Default: what suits the balance of the classes.",
     ),
 ]
+ClassPriorOption = Annotated[
+    str | None,
+    _training(
+        "--class-prior",
+        "NAME|FILE",
+        "How common classes are in the graph: labels (as among the labels), estimate, or a CSV "
+        "file with a class and a share in each line. Default: labels.",
+    ),
+]
 Coverage = Annotated[
     float | None,
     _training(

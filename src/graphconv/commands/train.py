@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -35,6 +35,7 @@ from graphconv.kernels import native_missing
 from graphconv.models.settings import PAPER_ACCURACY, SEARCHES
 from graphconv.results.predictions import Predictions
 from graphconv.results.provenance import write_provenance
+from graphconv.training.class_prior import with_class_prior
 from graphconv.training.out_of_fold import OutOfFold
 from graphconv.training.scores import mean_over_runs
 
@@ -113,6 +114,7 @@ def _train_baseline(job: Job) -> None:
     fitted = fit_method(graph, wanted.model, params, tuple(wanted.seeds))
     if job.chosen is not None:
         fitted = replace(fitted, choice=job.chosen.reason)
+    fitted = with_class_prior(fitted, job.class_prior)
     graph = fitted.graph
     seconds = time.perf_counter() - started
     calibrated = fitted.ensemble_probabilities()
@@ -120,10 +122,10 @@ def _train_baseline(job: Job) -> None:
     held_out = judge(job, graph, calibrated, fit_predict, seconds)
     test = graph.test_index
     results = {
-        **job.results(graph, fitted.each, started),
+        **job.results(graph, fitted.calibration.reweighed(fitted.each), started),
         "settings": params,
         "choice": fitted.choice,
-        "calibration": asdict(fitted.calibration),
+        "calibration": fitted.calibration.to_json(),
         **measure_calibration(graph, fitted.each[test].mean(axis=1), calibrated[test]),
         **held_out.scores,
     }
@@ -196,6 +198,7 @@ def finish(
     elif fitted.choice:
         job.screen.note(f"chosen: {fitted.choice}")
         job = replace(job, wanted=replace(job.wanted, model=fitted.settings.model))
+    fitted = with_class_prior(fitted, job.class_prior)
     seconds = time.perf_counter() - started
     averaged = mean_over_runs(each)
     before = averaged[fitted.graph.test_index]
@@ -203,16 +206,16 @@ def finish(
     held_out = judge(job, fitted.graph, calibrated, same_training(fitted), seconds)
     # The fitted graph has the validation nodes that were set aside, if the data had none.
     results = {
-        **job.results(fitted.graph, each, started),
+        **job.results(fitted.graph, fitted.calibration.reweighed(each), started),
         "epochs": fitted.n_epochs,
         "settings": fitted.settings.to_json(),
         "choice": fitted.choice,
         "self_loop_weight": fitted.self_loop_weight,
-        "calibration": asdict(fitted.calibration),
+        "calibration": fitted.calibration.to_json(),
         "undescribed_calibration": (
             None
             if fitted.undescribed_calibration is None
-            else asdict(fitted.undescribed_calibration)
+            else fitted.undescribed_calibration.to_json()
         ),
         **measure_calibration(fitted.graph, before, calibrated[fitted.graph.test_index]),
         **held_out.scores,

@@ -24,10 +24,12 @@ from graphconv.graph.position import with_position_features
 from graphconv.io.files import check_replaceable, check_writable
 from graphconv.io.named_splits import split_by_name
 from graphconv.io.readers import LoadedGraph
+from graphconv.io.table_files import existing_file
 from graphconv.io.wording import as_file_name, did_you_mean
 from graphconv.models.catalogue import MODELS
 from graphconv.models.settings import PAPER_ACCURACY, SEARCHES, Settings, resolve_settings
 from graphconv.results.predictions import Predictions
+from graphconv.training.class_prior import ClassPrior, check_prior, read_prior
 from graphconv.training.measures import check_measure
 
 # What the training loop can do; all other models are baselines.
@@ -52,6 +54,7 @@ class ModelRequest:
     position_features: bool = False
     device: str = "cpu"
     metric: str | None = None
+    class_prior: str | None = None  # labels, estimate or the name of a file
     names_model: bool = True  # whether the user did, not the command
     chooses: bool = False  # whether a method is chosen where the preset is not named
 
@@ -63,6 +66,9 @@ class ModelRequest:
             raise ValueError(
                 f"--model must be one of {', '.join(models)}, got {self.model!r}{hint}"
             )
+        check_measure(self.metric)
+        if self.class_prior not in (None, "labels") and self.coverage is not None:
+            raise ValueError("--coverage goes by the labels' own balance: leave --class-prior out")
         if self.runs < 1:
             raise ValueError(f"--runs must be at least 1, got {self.runs}")
         if not 0 <= self.seed < 2**32:
@@ -77,7 +83,6 @@ class ModelRequest:
             if self.preset is not None:
                 raise ValueError(f"--preset is for {NETWORKS_NAMED}, got --model {self.model}")
             return
-        check_measure(self.metric)
         preset = "robust" if self.preset in (None, *SEARCHES) else self.preset
         resolve_settings(preset, self.settings)
 
@@ -137,6 +142,7 @@ class Job:
     with_report: bool = False
     sources: tuple[dict[str, Any], ...] = ()  # the files of the data, see `data_files`
     chosen: ChosenMethod | None = None
+    class_prior: ClassPrior = None
 
     def asked_for(self) -> dict[str, Any]:
         """What a model's provenance says beside its files: the data's size, the request."""
@@ -226,7 +232,19 @@ def load_job(
     check_writable(folder)
     loaded = replace(loaded, notes=(*loaded.notes, note))
     sources = tuple(data_files(data))
-    return Job(loaded, graph, data, wanted, folder, screen, with_report, sources)
+    job = Job(loaded, graph, data, wanted, folder, screen, with_report, sources)
+    return replace(job, class_prior=_class_prior(wanted.class_prior, graph))
+
+
+def _class_prior(given: str | None, graph: Graph) -> ClassPrior:
+    """What --class-prior says, once it is known to suit the graph."""
+    if given in (None, "labels"):
+        return None
+    if graph.folder is not None:
+        raise ValueError("--class-prior needs a graph in memory, got a folder")
+    prior = given if given == "estimate" else read_prior(existing_file(given))
+    check_prior(prior, graph)
+    return prior
 
 
 def resolve(wanted: ModelRequest, graph_name: str) -> tuple[str, dict[str, Any]]:

@@ -8,7 +8,7 @@ fitted again: a folder holds no code and nothing that could run.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -186,7 +186,7 @@ def save_method(
         "model": fitted.method,
         "settings": fitted.params,
         "seeds": list(fitted.seeds),
-        "calibration": asdict(fitted.calibration),
+        "calibration": fitted.calibration.to_json(),
         "choice": fitted.choice,
         "metrics": saved.metrics,
         "table_options": saved.table_options,

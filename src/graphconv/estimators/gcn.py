@@ -36,6 +36,7 @@ from graphconv.models.settings import (
 from graphconv.results.explain import explain
 from graphconv.results.explanation import Explanation
 from graphconv.results.suggest import Suggestion, suggest
+from graphconv.training.class_prior import with_class_prior
 from graphconv.training.fit import Watch, fit_gcn
 from graphconv.training.fitted import FittedGCN, FloatMatrix
 from graphconv.training.out_of_fold import FitPredict, same_training
@@ -137,6 +138,10 @@ class GCNClassifier(  # type: ignore[call-arg]
     calibrate : bool
         Whether to fit a temperature and a share of doubt to the validation nodes, where there are
         any, so that of the labels given with 80 % about 80 % are right. It changes no label.
+    class_prior : {"labels", "estimate"} or dict, optional
+        How common classes are in the graph, where labels were drawn otherwise: probabilities are
+        put right by it. "estimate" finds out from nodes without labels; a dict has a share for
+        each class. Default: as among the labels.
     n_neighbors : int
         Neighbours of a row in the graph that is built when there is no adjacency.
     directed : bool
@@ -231,6 +236,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         ensemble: int = 1,
         validation_fraction: float = 0.2,
         calibrate: bool = True,
+        class_prior: Any = None,
         n_neighbors: int = 10,
         directed: bool = False,
         kernels: Literal["auto", "native", "reference"] = "auto",
@@ -269,6 +275,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         self.ensemble = ensemble
         self.validation_fraction = validation_fraction
         self.calibrate = calibrate
+        self.class_prior = class_prior
         self.n_neighbors = n_neighbors
         self.directed = directed
         self.kernels = kernels
@@ -316,6 +323,7 @@ class GCNClassifier(  # type: ignore[call-arg]
             device=self.device,
             watch=watch,
         )
+        fitted = with_class_prior(fitted, self.class_prior)
         self._set_fitted(replace(fitted, choice=choice or fitted.choice))
         return self
 

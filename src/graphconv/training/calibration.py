@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -157,6 +157,9 @@ class Calibration:
         Logits are divided by it: above 1 it takes confidence back, below 1 it adds some.
     doubt : float
         A share of the result that all classes get alike, so that nothing is quite certain.
+    class_factors : tuple of float
+        What each class is multiplied by afterwards, see `graphconv.training.class_prior`: this may
+        change labels. Empty for nothing.
 
     Examples
     --------
@@ -170,8 +173,12 @@ class Calibration:
 
     temperature: float = 1.0
     doubt: float = 0.0
+    class_factors: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "class_factors", tuple(self.class_factors))
+        if not all(0 <= factor < math.inf for factor in self.class_factors):
+            raise ValueError("class_factors must be at least 0 and finite")
         # Files hold them, too. NaN is neither more nor less than anything.
         if not 0 < self.temperature < math.inf:
             raise ValueError(f"temperature must be above 0 and finite, got {self.temperature}")
@@ -181,6 +188,23 @@ class Calibration:
     @property
     def changes_nothing(self) -> bool:
         return self == Calibration()
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is saved; without class factors where there are none, as ever."""
+        values = asdict(self)
+        if not self.class_factors:
+            del values["class_factors"]
+        return values
+
+    def reweighed(self, probabilities: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Probabilities, classes last, with the class factors alone."""
+        if not self.class_factors:
+            return probabilities
+        weighted = probabilities * np.asarray(self.class_factors, dtype=np.float32)
+        total = weighted.sum(axis=-1, keepdims=True)
+        # A node whose every class has become impossible keeps what it had.
+        safe = np.where(total > 0, total, 1)
+        return np.where(total > 0, weighted / safe, probabilities).astype(np.float32)
 
     def apply(self, probabilities: npt.NDArray[Any], is_multilabel: bool = False) -> FloatMatrix:
         """Calibrated probabilities.
@@ -203,7 +227,7 @@ class Calibration:
         first = given.argmax(axis=1)
         rows = np.flatnonzero(scaled.argmax(axis=1) != first)
         scaled[rows, first[rows]] = np.nextafter(scaled[rows].max(axis=1), np.float32(2))
-        return scaled
+        return self.reweighed(scaled)
 
 
 def calibrate_apart(

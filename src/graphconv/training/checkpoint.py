@@ -12,7 +12,7 @@ import os
 import platform
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -94,11 +94,11 @@ def save_model(saved: SavedModel, folder: Path, also: Callable[[Path], None] | N
         "n_features": fitted.graph.n_features,
         "scaling": fitted.scaler.kind,
         "n_epochs": fitted.n_epochs,
-        "calibration": asdict(fitted.calibration),
+        "calibration": fitted.calibration.to_json(),
         "undescribed_calibration": (
             None
             if fitted.undescribed_calibration is None
-            else asdict(fitted.undescribed_calibration)
+            else fitted.undescribed_calibration.to_json()
         ),
         "history": fitted.history,
         "metrics": saved.metrics,

@@ -1,0 +1,137 @@
+"""Tests of graphconv.training.class_prior: labels that are not as common as their classes."""
+
+import numpy as np
+import pytest
+from tests.generated_graphs import embeddings, planted_adjacency
+
+from graphconv import AutoClassifier, GCNClassifier, Graph, load_model
+from graphconv.training.calibration import Calibration
+from graphconv.training.class_prior import check_prior, estimate_prior, read_prior
+
+
+def make_uneven(seed=0, n_nodes=1500, shares=(0.8, 0.15, 0.05), distance=1.0):
+    """Classes as common as `shares`, but as many labels of each."""
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(3, size=n_nodes, p=shares)
+    adjacency = planted_adjacency(labels, rng, homophily=0.8, degree=3)
+    features = embeddings(labels, rng, width=8, distance=distance)
+    drawn = [rng.permutation(np.flatnonzero(labels == label)) for label in range(3)]
+    train = np.concatenate([nodes[:20] for nodes in drawn])
+    validation = np.concatenate([nodes[20:40] for nodes in drawn])
+    rest = np.setdiff1d(np.arange(n_nodes), np.concatenate([train, validation]))
+    return Graph(
+        adjacency,
+        features,
+        labels,
+        train_index=train,
+        validation_index=validation,
+        test_index=rest,
+        class_names=("a", "b", "c"),
+    )
+
+
+@pytest.fixture(scope="module")
+def uneven():
+    return make_uneven()
+
+
+def test_probabilities_are_put_right_by_a_prior_that_is_given_or_found(uneven):
+    test = uneven.test_index
+    wanted = uneven.labels[test]
+    truth = np.bincount(wanted) / len(test)
+    scores, means = {}, {}
+    priors = {
+        "labels": "labels",
+        "estimate": "estimate",
+        "given": dict(zip("abc", truth, strict=True)),
+    }
+    for name, prior in priors.items():
+        clf = GCNClassifier(class_prior=prior, random_state=0).fit(uneven)
+        given = clf.predict_proba()[test]
+        scores[name] = (given.argmax(axis=1) == wanted).mean()
+        means[name] = given.mean(axis=0)
+        np.testing.assert_allclose(given.sum(axis=1), 1, atol=1e-5)
+    assert scores["estimate"] > scores["labels"] + 0.02
+    assert scores["given"] > scores["labels"] + 0.02
+    # What was found is nearer to the truth than the labels are: they say a third of each.
+    assert np.abs(means["estimate"] - truth).max() < 0.5 * np.abs(means["labels"] - truth).max()
+
+
+def test_the_estimate_is_exact_where_the_model_is():
+    """Two classes, a feature whose posterior is known: the prior is found to a percent."""
+    rng = np.random.default_rng(0)
+    labels = rng.random(20_000) < 0.1
+    x = rng.normal(np.where(labels, 1.0, -1.0))
+    of_second = 1 / (1 + np.exp(-2 * x))  # under equal priors
+    found = estimate_prior(np.stack([1 - of_second, of_second], axis=1), np.array([0.5, 0.5]))
+    assert found[1] == pytest.approx(0.1, abs=0.01)
+
+
+def test_a_model_that_hardly_tells_classes_apart_can_not_estimate():
+    with pytest.warns(UserWarning, match="class_prior 'estimate' may be far off: on validation"):
+        GCNClassifier(class_prior="estimate", random_state=0).fit(make_uneven(distance=0.1))
+
+
+def test_it_is_saved_with_the_model(uneven, tmp_path):
+    clf = GCNClassifier(class_prior="estimate", max_epochs=20, random_state=0).fit(uneven)
+    clf.save(tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    np.testing.assert_array_equal(again.predict_proba(), clf.predict_proba())
+    assert len(again.calibration_.class_factors) == 3
+
+
+def test_calibration_without_factors_is_saved_as_ever():
+    assert Calibration(2.0, 0.1).to_json() == {"temperature": 2.0, "doubt": 0.1}
+    with pytest.raises(ValueError, match="class_factors must be at least 0"):
+        Calibration(class_factors=(1.0, float("nan")))
+
+
+def test_what_is_no_prior_is_refused(uneven, tmp_path):
+    for prior, reason in (
+        ("graph", "class_prior must be 'labels', 'estimate' or shares, got 'graph'"),
+        ({"a": 1, "b": 1, "d": 1}, "class_prior must name classes, got 'd'"),
+        ({"a": 1, "b": 1}, "a share for each class, but class 'c' is missing"),
+        ({"a": 0, "b": 0, "c": 0}, "a share for each class, but all are 0"),
+        ({"a": -1, "b": 1, "c": 1}, "at least 0 for each class, got -1"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            check_prior(prior, uneven)
+    path = tmp_path / "prior.csv"
+    path.write_text("class,share\na,0.8\nb,0.15\nc,0.05\n")
+    assert read_prior(path) == {"a": 0.8, "b": 0.15, "c": 0.05}
+    path.write_text("a,0.8\nb,much\n")
+    with pytest.raises(ValueError, match=r"line 2: must be a class and a number, got 'b,much'"):
+        read_prior(path)
+
+
+def test_on_the_command_line(run, tmp_path):
+    rng = np.random.default_rng(0)
+    kinds = rng.choice(["rare", "common"], size=200, p=[0.2, 0.8])
+    x = rng.normal(np.where(kinds == "rare", 1.0, -1.0))
+    rows = [f"n{k},{kinds[k] if k < 150 else ''},{x[k]}" for k in range(200)]
+    (tmp_path / "nodes.csv").write_text("\n".join(["id,label,x", *rows]) + "\n")
+    edges = [f"n{k},n{(k + 1) % 200}" for k in range(200)]
+    (tmp_path / "edges.csv").write_text("\n".join(["source,target", *edges]) + "\n")
+    (tmp_path / "prior.csv").write_text("rare,0.5\ncommon,0.5\n")
+    tables = ("--edges", "edges.csv", "--nodes", "nodes.csv", "--max-epochs", 20, "-o", "m")
+    plain = run("train", *tables, "--json").json
+    found = run("train", *tables, "--class-prior", "prior.csv", "--json").json
+    assert "class_factors" not in plain["calibration"]
+    factors = dict(zip(found["classes"], found["calibration"]["class_factors"], strict=True))
+    assert factors["rare"] > 1 > factors["common"]
+    run("predict", "m", "-o", "again.csv")
+    assert (tmp_path / "again.csv").read_text() == (tmp_path / "m/predictions.csv").read_text()
+    done = run("train", *tables, "--class-prior", "nowhere.csv", expect=2)
+    assert "nowhere.csv" in done.err[-1]
+    done = run("train", *tables, "--class-prior", "estimate", "--coverage", 0.9, expect=2)
+    assert "leave --class-prior out" in done.err[-1]
+
+
+def test_the_classifier_that_chooses_takes_it_too(uneven, tmp_path):
+    clf = AutoClassifier(class_prior="estimate", random_state=0).fit(uneven)
+    assert len(clf.calibration_.class_factors) == 3
+    assert clf.choice_.split(":")[0] == clf.candidate_.words()
+    np.testing.assert_allclose(clf.predict_proba(uneven), clf.predict_proba(), atol=1e-6)
+    clf.save(tmp_path / "m")
+    assert (tmp_path / "m/model.json").exists()
+    assert clf.explain(0).node == 0
