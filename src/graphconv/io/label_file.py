@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from graphconv.io.wording import shown
+from graphconv.io.wording import one_line, shown
 
 try:
     import fcntl
@@ -143,7 +143,7 @@ def read_label_lines(path: Path) -> list[LabelLine]:
                 if needed not in names:
                     raise ValueError(
                         f"{path.name} must have the columns node (or id) and label, got "
-                        f"{', '.join(names) or 'none'}"
+                        f"{one_line(', '.join(names)) or 'none'}"
                     )
             return [_line(row, key, f"{path.name}, line {reader.line_num}") for row in reader]
         except (csv.Error, UnicodeDecodeError) as error:

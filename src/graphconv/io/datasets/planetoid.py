@@ -253,14 +253,20 @@ def _to_array(stored: Any) -> npt.NDArray[Any]:
     if _kind(stored) != "array":
         raise ValueError("got something that is not an array")
     _, shape, dtype, is_fortran, data = stored.state
-    if _kind(dtype) != "dtype" or not re.fullmatch(r"[biuf][1248]", str(dtype.args[0])):
+    is_known = _kind(dtype) == "dtype" and isinstance(dtype.state or ("", "|"), tuple)
+    if not is_known or not re.fullmatch(r"[biuf][1248]", str((*dtype.args, "")[0])):
         raise ValueError("got an array of something else than numbers")
-    order = dtype.state[1] if dtype.state else "|"
+    order = (*(dtype.state or ()), "|", "|")[1]
     if order not in ("<", ">", "|", "="):
         raise ValueError(f"got byte order {order!r}")
+    # bytes(10**9) would be that many bytes.
+    if not isinstance(data, str | bytes | bytearray):
+        raise ValueError("got an array without its bytes")
     raw = data.encode("latin1") if isinstance(data, str) else bytes(data)
     number = np.dtype(f"{order}{dtype.args[0]}")
-    lengths = tuple(int(length) for length in shape)
+    if not all(isinstance(length, int) for length in shape):
+        raise ValueError("got an array whose shape is not of whole numbers")
+    lengths = tuple(shape)
     if len(raw) != math.prod(lengths) * number.itemsize or min(lengths, default=0) < 0:
         raise ValueError(f"got {len(raw)} bytes for an array of shape {lengths}")
     array = np.frombuffer(raw, dtype=number).astype(number.newbyteorder("="))
