@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 from tests.browser import Browser, open_browser
-from tests.label_server import is_settled, serving, until
+from tests.label_server import serving, until
 
 from graphconv.graph import Graph
 from graphconv.io.readers import read_tables
@@ -78,9 +78,9 @@ def film(browser: Browser, folder: Path) -> None:
             answer(browser, truth)
             browser.wait("document.querySelectorAll('#why li').length || !card.hasModel", "why", 60)
             frames.append(photograph(browser))
-        until(lambda: is_settled(session), 60)
+        until(lambda: session.is_settled, 60)
         right = np.mean([session.answers.class_names[k] == t
-                         for k, t in zip(session._found, truth, strict=True)])  # fmt: skip
+                         for k, t in zip(session.found, truth, strict=True)])  # fmt: skip
         print(f"{len(session.answers.labelled)} answers, {100 * right:.1f} % of all nodes right")
         _save(frames[1], "label-start")
         _save(photograph(browser), "label-later")

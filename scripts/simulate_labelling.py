@@ -6,13 +6,15 @@ A simulated person answers by the truth, one question after the other, as on the
 label`: first by graph and features alone, then by what the model is unsure of, one question in five
 at random; the model goes on from its last weights after every answer. Beside it, with the same
 model fitted from random weights: questions at random, and the best of `suggest` every time, with
-random questions until there are two classes. Questions come from all nodes that are not test
-nodes; accuracy is that on the test nodes. The page's own estimate, from the answers to its random
-questions, is compared with the truth.
+random questions until there are two classes; they learn from every answer, the page from all but
+those to its random questions. Questions come from all nodes that are not test nodes; accuracy is
+that on the test nodes. The page's own estimate, from the answers to its random questions, is
+compared with the truth.
 
 Runs are kept in measured/labelling.jsonl (not in the repository) as they finish, so that an
-interrupted simulation goes on from there. The figures are written to measured/labelling.json, the
-plot to docs/figures/labelling.png.
+interrupted simulation goes on from there: remove it to measure anew. The figures are written to
+measured/labelling.json, the plot to docs/figures/labelling.png; scripts/build_labelling.py puts the
+figures into the guide.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from itertools import product
+from math import comb
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -27,15 +31,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphconv import Graph, load_dataset
+from graphconv import Graph, __version__, load_dataset
 from graphconv.graph import adjacency_from_edges
 from graphconv.io.files import json_text
-from graphconv.results.labelling import N_GROUPS, RANDOM_EVERY, Learner
+from graphconv.results.labelling import RANDOM_EVERY, Learner, Picture
 from graphconv.results.suggest import suggest
 from graphconv.training.fit import fit_gcn
 from graphconv.training.scores import wilson_interval
 
-METHODS = ("page", "suggest", "random")
+METHODS = ("page", "random", "suggest")
 # Test accuracy of the paper's GCN, and answers to simulate: a third of the public split's labels
 # and somewhat more.
 PUBLIC = {"cora": 81.5, "citeseer": 70.3, "pubmed": 79.0}
@@ -90,21 +94,32 @@ def simulate(graph: Graph, method: str, seed: int, n_answers: int) -> dict[str, 
     for number in range(n_answers):
         person.answer(_question(learner, person, method, number, off_limits), method, number)
         if method == "page":
-            picture = learner.fit(person.labels, person.met, number)
+            picture = learner.fit(person.lessons, person.met, number)
             probabilities = None if picture is None else picture.probabilities
         else:
             probabilities = _fit_anew(learner, person, preset, seed + number)
         accuracies.append(person.accuracy(probabilities))
     result = {"seed": seed, "accuracy": accuracies, "seconds": perf_counter() - started}
     if method == "page":
-        for group in range(N_GROUPS):
-            learner.fit_group(group, person.labels, person.met)
-        random = np.array(person.random, dtype=np.int64)
-        estimate = learner.estimate(person.labels, random, len(person.met))
-        result |= estimate._asdict()
+        exam = np.array(person.random, dtype=np.int64)
+        result |= learner.examine(exam, person.labels)._asdict()
         # What the estimate is about: nodes without a label, the test nodes among them.
-        result["truth"] = person.accuracy_of_unlabelled(learner)
+        nodes = np.flatnonzero((person.labels < 0) & graph.is_labelled)
+        probabilities = None if learner.picture is None else learner.picture.probabilities
+        result["truth"] = person.accuracy(probabilities, nodes)
+        result["sets"] = _share_held(learner, person, nodes)
     return result
+
+
+def _share_held(learner: Learner, person: _Person, nodes: IntArray) -> float | None:
+    """In how many of a hundred sets of possible classes the true one is; None before there are."""
+    if learner.possible is None:
+        return None
+    column = {code: place for place, code in enumerate(person.codes)}
+    places = np.array([column.get(int(code), -1) for code in person.graph.labels[nodes]])
+    # A class that nobody has met is in no set.
+    held = learner.possible[nodes, places] & (places >= 0)
+    return float(100 * held.mean())
 
 
 class _Person:
@@ -126,6 +141,13 @@ class _Person:
         if method == "page" and number % RANDOM_EVERY == RANDOM_EVERY - 1:
             self.random.append(node)
 
+    @property
+    def lessons(self) -> IntArray:
+        """What the page's model may learn from."""
+        labels = self.labels.copy()
+        labels[self.random] = -1
+        return labels
+
     def accuracy(self, probabilities: Any, nodes: IntArray | None = None) -> float:
         nodes = self.graph.test_index if nodes is None else nodes
         if probabilities is None:  # of one class only: everything is taken for it
@@ -133,11 +155,6 @@ class _Person:
         else:
             found = np.array(self.codes)[probabilities[nodes].argmax(axis=1)]
         return float(100 * (found == self.graph.labels[nodes]).mean())
-
-    def accuracy_of_unlabelled(self, learner: Learner) -> float:
-        nodes = np.flatnonzero((self.labels < 0) & self.graph.is_labelled)
-        probabilities = None if learner.picture is None else learner.picture.probabilities
-        return self.accuracy(probabilities, nodes)
 
 
 def _question(
@@ -154,7 +171,7 @@ def _question(
         assert drawn is not None
         return drawn
     if method == "page":
-        return learner.questions(person.labels, 1, off_limits)[0]
+        return learner.questions(person.lessons, 1, off_limits | set(person.random))[0]
     assert learner.picture is not None
     fitted = learner.picture.fitted
     is_free = person.labels < 0
@@ -172,15 +189,13 @@ def _fit_anew(learner: Learner, person: _Person, preset: str, seed: int) -> Any:
     overrides = {"max_epochs": 200, "early_stopping": "none"}
     fitted = fit_gcn(graph, preset=preset, overrides=overrides, seeds=[seed], validation_fraction=0)
     probabilities = fitted.probabilities()[:, 0]
-    from graphconv.results.labelling import Picture
-
     learner.picture = Picture(0, fitted, probabilities, person.labels, 0, 0)
     return probabilities
 
 
 def summarise(records: dict[tuple[str, str], list[dict[str, Any]]]) -> dict[str, Any]:
     """Means and standard errors, and how far the estimates are from the truth."""
-    result: dict[str, Any] = {"seeds": N_SEEDS, "datasets": {}}
+    result: dict[str, Any] = {"version": __version__, "seeds": N_SEEDS, "datasets": {}}
     for dataset in N_ANSWERS:
         entry: dict[str, Any] = {}
         for method in METHODS:
@@ -197,7 +212,7 @@ def summarise(records: dict[tuple[str, str], list[dict[str, Any]]]) -> dict[str,
                 "answers": A_THIRD[dataset], "wanted": round(goal, 1), "reached": reached,
             }  # fmt: skip
         runs = records[dataset, "page"]
-        gaps = [100 * run["n_right"] / run["n_all"] - run["truth"] for run in runs]
+        gaps = np.array([100 * run["n_right"] / run["n_all"] - run["truth"] for run in runs])
         inside = [
             low <= run["truth"] / 100 <= high
             for run in runs
@@ -205,12 +220,27 @@ def summarise(records: dict[tuple[str, str], list[dict[str, Any]]]) -> dict[str,
         ]
         entry["estimate"] = {
             "random_answers": runs[0]["n_all"],
-            "mean_gap": round(float(np.mean(gaps)), 1),
+            "mean_gap": round(float(gaps.mean()), 1),
+            "gap_error": round(float(gaps.std(ddof=1) / np.sqrt(len(gaps))), 1),
             "mean_distance": round(float(np.abs(gaps).mean()), 1),
+            "distance_by_chance": round(_distance_by_chance(runs), 1),
             "truth_in_interval": f"{sum(inside)} of {len(inside)}",
         }
+        held = [run["sets"] for run in runs if run["sets"] is not None]
+        entry["sets_hold"] = round(float(np.mean(held)), 1) if held else None
         result["datasets"][dataset] = entry
     return result
+
+
+def _distance_by_chance(runs: list[dict[str, Any]]) -> float:
+    """How far an estimate without any fault would be from the truth, by the draw of its nodes."""
+    distances = []
+    for run in runs:
+        n, share = run["n_all"], run["truth"] / 100
+        right = np.arange(n + 1)
+        likelihood = [comb(n, k) * share**k * (1 - share) ** (n - k) for k in right]
+        distances.append(100 * float(np.abs(right / n - share) @ likelihood))
+    return float(np.mean(distances))
 
 
 def draw(result: dict[str, Any], path: Path) -> None:
@@ -256,18 +286,17 @@ def run_missing(path: Path, say: Callable[[str], None]) -> dict[tuple[str, str],
             record = json.loads(line)
             done[record["dataset"], record["method"], record["seed"]] = record
     with path.open("a") as file:
-        for dataset, n_answers in N_ANSWERS.items():
+        for method, dataset in product(METHODS, N_ANSWERS):
             graph = load(dataset)
             for seed in range(N_SEEDS):
-                for method in METHODS:
-                    if (dataset, method, seed) in done:
-                        continue
-                    found = simulate(graph, method, seed, n_answers)
-                    record = {"dataset": dataset, "method": method, **found}
-                    done[dataset, method, seed] = record
-                    file.write(json_text(record) + "\n")
-                    file.flush()
-                    say(f"{dataset}, {method}, seed {seed}: {found['accuracy'][-1]:.1f} %")
+                if (dataset, method, seed) in done:
+                    continue
+                found = simulate(graph, method, seed, N_ANSWERS[dataset])
+                record = {"dataset": dataset, "method": method, **found}
+                done[dataset, method, seed] = record
+                file.write(json_text(record) + "\n")
+                file.flush()
+                say(f"{dataset}, {method}, seed {seed}: {found['accuracy'][-1]:.1f} %")
     return {
         (dataset, method): [done[dataset, method, seed] for seed in range(N_SEEDS)]
         for dataset in N_ANSWERS

@@ -55,11 +55,6 @@ def until(holds, seconds=120.0, what="the server"):
         time.sleep(0.01)
 
 
-def is_settled(session):
-    """Whether the model knows all answers and has been judged by them."""
-    return session.places is not None and not session._has_work()
-
-
 @contextlib.contextmanager
 def command(*arguments, cwd):
     """`graphconv label` as a process of its own: the process and the page's address."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.browser import open_browser
 from tests.generated_graphs import generate
-from tests.label_server import is_settled, serving, until
+from tests.label_server import serving, until
 
 from graphconv import Graph
 from graphconv.io.label_file import latest_labels, read_label_lines
@@ -111,12 +111,12 @@ def test_label_by_keys_from_nothing(desk):
     lines = read_label_lines(desk.session.answers.file.path)
     assert [line.how for line in lines[:5]] == ["asked"] * 4 + ["random"]
     assert {line.who for line in lines} == {"tester"}
-    until(lambda: is_settled(desk.session))
+    until(lambda: desk.session.is_settled)
     desk.page.wait("state.estimate !== null", "an estimate")
     assert "95 % confidence" in desk.page.text("#estimate-about")
     # The map's colours are the model's.
     until(
-        lambda: np.array_equal(desk.page.run("return [...nodes.kind]"), desk.session._found),
+        lambda: np.array_equal(desk.page.run("return [...nodes.kind]"), desk.session.found),
         what="the colours of the last fit",
     )
     node, best = desk.node, desk.page.run("return card.classes[likeliest()]")
@@ -211,13 +211,13 @@ def test_search_yes_no_help_and_table(desk):
 def test_a_wrong_label_is_worth_a_second_look(desk):
     for node in range(60):
         desk.session.give([node], desk.name(node), "tester", "chosen")
-    until(lambda: is_settled(desk.session), seconds=60)
-    believed = set(range(60)) - {node for node, _, _ in desk.session._doubts}
+    until(lambda: desk.session.is_settled, seconds=60)
+    believed = set(range(60)) - {node for node, _, _ in desk.session.doubts}
     node = min(believed)
     wrong = next(f"kind {k}" for k in range(4) if f"kind {k}" != desk.name(node))
     desk.session.give([node], wrong, "tester", "chosen")
-    until(lambda: is_settled(desk.session), seconds=60)
-    doubted = [node for node, _, _ in desk.session._doubts]
+    until(lambda: desk.session.is_settled, seconds=60)
+    doubted = [node for node, _, _ in desk.session.doubts]
     assert node in doubted
     desk.open()
     desk.page.press("c")
@@ -323,7 +323,7 @@ def test_keyboard_only_and_names_for_screen_readers(desk):
     desk.page.press(ENTER)
     desk.page.press("first", ENTER)
     until(lambda: desk.session.answers.class_names == ["first"])
-    until(lambda: is_settled(desk.session))  # or the next card takes the place of this one
+    until(lambda: desk.session.is_settled)  # or the next card takes the place of this one
     desk.page.wait("card.classes.length === 1", "the class")
     desk.page.focus_with_tab("#classes button")
     desk.page.press(" ")

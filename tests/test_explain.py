@@ -210,10 +210,10 @@ EXAMPLE = Explanation(
     predicted="theory",
     n_hops=2,
     edges=(
-        Contribution(("p1", "p2"), 0.45, 2.0, "vision"),
+        Contribution(("p1", "p2"), 0.43, 1.9, "vision"),
         Contribution(("p2", "p3"), -0.05, -0.3, "theory", "weight 2"),
     ),
-    neighbours=(Contribution("p2", 0.0001, 0.001, "theory", "linked"),),
+    neighbours=(Contribution("p2", 0.45, 2.0, "vision", "linked"),),
     features=(),
     labels={"p1": "theory", "p2": "theory", "p3": "vision"},
     distances={"p1": 0, "p2": 1, "p3": 2},
@@ -223,12 +223,15 @@ EXAMPLE = Explanation(
 
 def test_words():
     assert EXAMPLE.sentence == (
-        "p1 is labelled theory, with probability 0.800. What speaks for it most: the edge p1 - p2 "
+        "p1 is labelled theory, with probability 0.800. What speaks for it most: the neighbour p2 "
         "(without it 0.350, and the label would be vision). What speaks against it most: the edge "
         "p2 - p3 (without it 0.850)."
     )
+    assert EXAMPLE.reasons(2) == ["neighbour p2 (linked) speaks for it: 45 points"]
     text = str(EXAMPLE)
-    assert "p1 - p2  +0.450       +2.00     vision" in text
+    assert "p2         +0.450       +2.00     vision" in text
+    assert "p1 - p2" not in text  # the neighbour says the same
+    assert "p1 - p2" in str(replace(EXAMPLE, neighbours=()))
     assert text.endswith("note: 2 of 5 edges were tried")
     assert "Features" not in text
     assert repr(EXAMPLE) == (
@@ -240,8 +243,8 @@ def test_words():
     assert values["edges"] == [
         {
             "item": ["p1", "p2"],
-            "probability": 0.45,
-            "log_odds": 2.0,
+            "probability": 0.43,
+            "log_odds": 1.9,
             "label_without": "vision",
             "detail": "",
         }
@@ -278,7 +281,55 @@ def test_the_picture_shows_joined_edges():
     assert {"predicted theory", "predicted vision"} < set(legend)
     assert {text.get_text() for text in panel.texts} == {"p1", "p2", "p3"}
     assert len(panel.patches) == 2
-    assert "p1 -> p2" in replace(EXAMPLE, directed=True).sentence
+    assert "p2 -> p3" in replace(EXAMPLE, directed=True).sentence
+
+
+MANY = replace(
+    EXAMPLE,
+    edges=tuple(Contribution(("p1", f"{k} of a long family name {k}"), 0.5 - k / 50, 2 - k / 15,
+                             "theory") for k in range(24)),
+    neighbours=(),
+    features=(
+        Contribution("year", 0.3, 1.2, "theory", "value 2019"),
+        Contribution("a word that is far too long to be drawn", -0.1, -0.4, "theory", "value 0.31"),
+        Contribution("東京", 0.01, 0.05, "theory", "in 3 of 4 neighbours only"),
+    ),
+    labels={"p1": "theory", **{f"{k} of a long family name {k}": "vision" for k in range(24)}},
+    distances={"p1": 0, **{f"{k} of a long family name {k}": 1 for k in range(24)}},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [3, 24])
+def test_labels_of_the_picture_do_not_collide(n):
+    from graphconv.report.explanation import draw_explanation
+
+    figure = draw_explanation(MANY, n)
+    figure.canvas.draw()
+    panel, features = figure.axes
+    assert len(panel.patches) == n
+    names = [text for text in panel.texts if text.get_text()]
+    assert len(names) == n + 1
+    boxes = [text.get_window_extent() for text in names]
+    collisions = [
+        (names[i].get_text(), names[j].get_text())
+        for i in range(len(boxes))
+        for j in range(i)
+        if boxes[i].overlaps(boxes[j])
+    ]
+    assert collisions == []
+    assert {"0 of a…name 0", "p1"} <= {text.get_text() for text in names}  # cut in the middle
+    assert len(features.patches) == 3
+    drawn = [text.get_text() for text in features.get_yticklabels()]
+    assert drawn[0] == "year\nvalue 2019"
+    assert "…" in drawn[1]
+
+
+def test_letters_that_no_font_has_become_codes_not_boxes(monkeypatch):
+    from graphconv.report import lettering
+
+    assert lettering.drawable("Zürich Ω") == "Zürich Ω"
+    monkeypatch.setattr(lettering, "_charmaps", lambda: (frozenset(map(ord, "abc")),))
+    assert lettering.drawable("ab東c") == "abU+6771 c"
 
 
 @pytest.mark.parametrize("features", ["sparse", "dense", "none"])

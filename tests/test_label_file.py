@@ -131,6 +131,7 @@ def test_answers_are_as_they_were_after_reading_them_again(tmp_path):
     answers = reopened(answers)
     assert state(answers) == before
     assert answers.random.tolist() == [1]
+    assert answers.lessons.tolist() == [1, -1, 1, -1]
     assert (answers.n_questions, answers.n_answered) == (2, 3)
     answers.undo("me")  # of the skip
     assert answers.skipped == set()

@@ -76,7 +76,8 @@ def test_other_sites_can_not_answer(served, headers, status):
 
 def test_every_response_carries_the_policy(served):
     _, access = served
-    for path in ("", "page.js", "map.js", "page.css", "api/state", "api/nodes", "api/nothing"):
+    scripts = [f"{name}.js" for name in ("map", "page", "card", "overview", "controls")]
+    for path in ("", *scripts, "page.css", "api/state", "api/nodes", "api/nothing"):
         headers = httpx.get(access.address() + path).headers
         assert "default-src 'none'" in headers["content-security-policy"]
         assert "unsafe" not in headers["content-security-policy"]

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from tests.generated_graphs import generate, split
 
-from graphconv.results.labelling import MORE_EPOCHS, N_GROUPS, RANDOM_EVERY, Learner
+from graphconv.results.labelling import MORE_EPOCHS, RANDOM_EVERY, Learner
+
+NOBODY = np.empty(0, dtype=np.int64)
 
 
 @pytest.fixture(scope="module")
@@ -76,27 +78,49 @@ def test_nodes_are_judged_by_models_that_never_saw_their_labels(graph):
             learner.fit_group(group, labels, names(graph))
         found.append(learner.held_out(np.array([node]), graph.n_classes)[1])
         if lie:
-            doubts = learner.doubts(labels, graph.n_classes)
+            doubts = learner.doubts(labels, NOBODY, graph.n_classes)
             assert node in [doubt[0] for doubt in doubts]
             assert [doubt[2] for doubt in doubts] == sorted(doubt[2] for doubt in doubts)
     np.testing.assert_array_equal(*found)
 
 
-def test_estimate_and_calibration_need_random_answers(graph):
+def test_the_exam_judges_the_model_as_it_is(graph):
     learner = Learner(graph)
     labels = label_some(learner, graph, 20)
-    random = np.flatnonzero(labels >= 0)[:12]
-    assert learner.estimate(labels, random, 4).n_all == 0  # nothing is held out yet
-    for group in range(N_GROUPS):
-        learner.fit_group(group, labels, names(graph))
-    estimate = learner.estimate(labels, random, 4)
-    assert estimate.n_all == 12
-    nodes, shares = learner.held_out(random, 4)
-    assert estimate.n_right == (shares.argmax(axis=1) == graph.labels[nodes]).sum()
-    learner.calibrate(labels, random[:5], 4)
-    assert learner.calibration.changes_nothing
-    learner.calibrate(labels, random, 4)
+    exam = np.flatnonzero(labels < 0)[:40]
+    truth = graph.labels
+    assert learner.examine(NOBODY, truth) == (0, 0)
+    found = learner.picture.probabilities[exam].argmax(axis=1)
+    assert learner.examine(exam, truth) == ((found == truth[exam]).sum(), 40)
     assert not learner.calibration.changes_nothing
+    learner.examine(exam[:9], truth)
+    assert learner.calibration.changes_nothing
+    assert learner.possible is None
+
+
+def test_sets_hold_the_true_class_as_often_as_they_say(graph):
+    """By the exam they hold nine of ten by construction; by the others about as many."""
+    learner = Learner(graph)
+    labels = label_some(learner, graph, 24)
+    unlabelled = np.random.default_rng(0).permutation(np.flatnonzero(labels < 0))
+    exam, others = unlabelled[:60], unlabelled[60:]
+    learner.examine(exam, graph.labels)
+    held = learner.possible[np.arange(graph.n_nodes), graph.labels]
+    assert held[exam].mean() >= 0.9
+    assert held[others].mean() > 0.8
+    assert learner.possible.sum(axis=1).min() >= 1
+    assert learner.possible.mean() < 0.9  # something is excluded
+
+
+def test_a_label_of_the_exam_is_doubted_by_the_model_itself(graph):
+    learner = Learner(graph)
+    labels = label_some(learner, graph, 20)
+    unlabelled = np.flatnonzero(labels < 0)
+    best = learner.picture.probabilities[unlabelled].max(axis=1).argmax()
+    node = int(unlabelled[best])
+    labels[node] = (learner.picture.probabilities[node].argmax() + 1) % graph.n_classes
+    doubts = learner.doubts(labels, np.array([node]), graph.n_classes)
+    assert [doubt[0] for doubt in doubts] == [node]
 
 
 def test_questions_leave_out_what_was_answered_or_skipped(graph):

@@ -159,10 +159,10 @@ def run_explanation(
         from graphconv.report.explanation import draw_explanation
         from graphconv.report.figures import write_figure
 
-        write_figure(draw_explanation(why), output)
+        write_figure(draw_explanation(why, n), output)
     shown = why.top(n)
     screen.say(why.sentence)
-    for title, columns, rows in shown.tables():
+    for title, columns, rows in why.tables(n):
         screen.table(f"\n{title}", columns, rows)
     if output is not None:
         screen.note(f"picture written to {output}")

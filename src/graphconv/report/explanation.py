@@ -6,84 +6,153 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
+from matplotlib.text import Annotation
+from matplotlib.transforms import Bbox
 
 from graphconv.report.figures import new_figure
+from graphconv.report.lettering import drawable, families, shortened
 from graphconv.report.style import COLOURS, MARKERS
 from graphconv.results.explanation import Contribution, Explanation
 
-# More than these make a thicket, not a picture.
-MOST_EDGES = 30
 # A change of log-odds that shows in no figure with two digits.
 FAINT = 5e-3
 _FOR, _AGAINST, _NEITHER = COLOURS[0], COLOURS[3], "#999999"
 # Blue and vermilion are the edges' colours, so nodes are told apart by shape and by grey tones.
 _TONES = ("#FFFFFF", "#CCCCCC", "#777777", "#F0E442", "#CC79A7", "#56B4E9", "#009E73")
 _MOST_CLASSES = len(_TONES)
+# Above so many features their names would not have room beside each other.
+_MOST_FEATURES = 15
+_ID_WIDTH, _FEATURE_WIDTH, _CLASS_WIDTH = 14, 24, 24
 
 
-def draw_explanation(why: Explanation) -> Figure:
-    """The strongest edges around a node: colour says for or against, width says how much.
+def draw_explanation(why: Explanation, n: int = 10) -> Figure:
+    """The strongest edges around a node, and beside them the features that count most.
+
+    Colour says for or against, the width of an edge and the length of a bar say how much.
 
     Parameters
     ----------
     why : Explanation
         As `graphconv.results.explain.explain` returns it.
+    n : int
+        How many edges to draw, beside those that join them to the node, and how many features.
     """
-    shown = _joined(why)
+    with mpl.rc_context({"font.family": list(families())}):
+        n_features = min(n, _MOST_FEATURES, len(why.features))
+        widths = [2.2, 1] if n_features else [1]
+        figure, axes = new_figure(
+            1, len(widths), (9 + 4 * bool(n_features), 6.4), gridspec_kw={"width_ratios": widths}
+        )
+        _draw_neighbourhood(axes[0][0], why, n)
+        if n_features:
+            _draw_features(axes[0][1], why.features[:n_features])
+        _part_names(figure, axes[0][0])
+    return figure
+
+
+def _draw_neighbourhood(panel: Axes, why: Explanation, n: int) -> None:
+    shown = _joined(why, n)
     places = _rings(why, shown)
     classes = _classes(why, places)
-    figure, axes = new_figure(1, 1, (9, 6.4))
-    panel: Axes = axes[0][0]
     _draw_edges(panel, shown, places, why.directed)
     for number, name in enumerate(classes):
         own = [node for node in places if _class_of(why, node, classes) == name]
         points = np.array([places[node] for node in own]).reshape(-1, 2)
+        label = f"predicted {drawable(shortened(name, _CLASS_WIDTH))}"
         panel.scatter(
             points[:, 0], points[:, 1], s=90, color=_TONES[number], marker=MARKERS[number],
-            edgecolors="black", linewidths=0.8, zorder=3, label=f"predicted {name}",
+            edgecolors="black", linewidths=0.8, zorder=3, label=label,
         )  # fmt: skip
     panel.scatter(
         *places[why.node], s=420, facecolors="none", edgecolors="black", linewidths=1.6, zorder=2
     )
     for node, place in places.items():
-        _name_node(panel, node, place, is_centre=node == why.node)
-    panel.margins(0.12)
+        is_centre = node == why.node
+        panel.annotate(
+            drawable(shortened(node, _ID_WIDTH)), place, textcoords="offset points",
+            xytext=(0, 0), ha="center", va="center", fontsize=8, zorder=4,
+            weight="bold" if is_centre else "normal",
+            bbox={"boxstyle": "square,pad=0.05", "fc": "white", "ec": "none", "alpha": 0.7},
+        )  # fmt: skip
+    panel.margins(x=0.25, y=0.12)
     panel.set_axis_off()
     panel.set_title(_title(why, len(shown)))
     handles = [*_edge_legend(shown), *panel.get_legend_handles_labels()[0]]
     panel.legend(
-        handles=handles, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5), labelspacing=0.8
+        handles=handles, frameon=False, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2
     )
-    return figure
 
 
-def _name_node(panel: Axes, node: Any, place: tuple[float, float], is_centre: bool) -> None:
-    """Write a node's id on its far side from the middle, where no edge of its own runs."""
-    size = math.hypot(*place) or 1.0
-    across, up = (0.0, -2.2) if is_centre else (place[0] / size, place[1] / size)
-    panel.annotate(
-        _short(node), place, xytext=(9 * across, 9 * up), textcoords="offset points",
-        ha="center" if abs(across) < 0.5 else "left" if across > 0 else "right",
-        va="center" if abs(up) < 0.5 else "bottom" if up > 0 else "top",
-        fontsize=8, zorder=4, weight="bold" if is_centre else "normal",
-        bbox={"boxstyle": "square,pad=0.05", "fc": "white", "ec": "none", "alpha": 0.7},
-    )  # fmt: skip
+def _draw_features(panel: Axes, features: tuple[Contribution, ...]) -> None:
+    """A bar for each feature, with its value: how much the log-odds change without it."""
+    rows = range(len(features))
+    sizes = [part.log_odds for part in features]
+    colours = [_look(part)[0] for part in features]
+    panel.barh(rows, sizes, color=colours, height=0.6)
+    names = [
+        f"{drawable(shortened(part.item, _FEATURE_WIDTH))}\n{drawable(part.detail)}"
+        for part in features
+    ]
+    panel.set_yticks(list(rows), names, fontsize=8)
+    panel.invert_yaxis()
+    panel.axvline(0, color="black", linewidth=0.8)
+    panel.set_xlabel("change of log-odds without it")
+    panel.set_title("features it rests on")
+    panel.tick_params(axis="y", length=0)
+
+
+def _part_names(figure: Figure, panel: Axes) -> None:
+    """Move each node's id beside its mark, to where no other id and no other mark is."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # or moving them would move all else
+    names = [text for text in panel.texts if isinstance(text, Annotation)]
+    points = np.array([panel.transData.transform(text.xy) for text in names])
+    pixels = figure.dpi / 72
+    marks = [Bbox.from_extents(x - 7, y - 7, x + 7, y + 7) for x, y in points]
+    middle = panel.transData.transform((0, 0))
+    taken: list[Bbox] = []
+    for number, text in enumerate(names):
+        size = text.get_window_extent()
+        box = size
+        for across, up in _ways_out(points[number] - middle):
+            # From the mark's middle to the text's: past half of the mark and half of the text.
+            x = points[number][0] + across * (size.width / 2 + 8 * pixels)
+            y = points[number][1] + up * (size.height / 2 + 8 * pixels)
+            box = Bbox.from_bounds(x - size.width / 2, y - size.height / 2, size.width, size.height)
+            if not any(box.overlaps(other) for other in (*taken, *marks)):
+                break
+        taken.append(box)
+        centre = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
+        text.set_position(tuple((np.array(centre) - points[number]) / pixels))
+
+
+def _ways_out(away: Any) -> list[tuple[float, float]]:
+    """Directions to try for a name: away from the middle first, then beside and further out."""
+    begin = math.atan2(away[1], away[0]) if np.hypot(*away) > 1 else -math.pi / 2
+    turns = (0, 0.5, -0.5, 1, -1, 1.5, -1.5, 2.2, -2.2, math.pi)
+    return [
+        (far * math.cos(begin + turn), far * math.sin(begin + turn))
+        for far in (1, 1.6, 2.4, 3.4, 4.6, 6)
+        for turn in turns
+    ]
 
 
 def _title(why: Explanation, n_shown: int) -> str:
-    first = f"Why {_short(why.node, 30)} is labelled {_short(why.label, 30)}"
+    node, label = (drawable(shortened(name, 30)) for name in (why.node, why.label))
+    first = f"Why {node} is labelled {label}"
     if why.label != why.predicted:
-        first = f"What speaks for calling {_short(why.node, 30)} {_short(why.label, 30)}"
+        first = f"What speaks for calling {node} {label}"
     left_out = f", the {n_shown} strongest" if n_shown < len(why.edges) else ""
     return f"{first} (probability {why.probability:.2f})\nedges it rests on{left_out}"
 
 
-def _joined(why: Explanation) -> list[Contribution]:
+def _joined(why: Explanation, n: int) -> list[Contribution]:
     """The strongest edges, each with the path that joins it to the node."""
     nearer: dict[Any, Contribution] = {}
     for part in why.edges:  # the strongest first: so every node is reached by its strongest edge
@@ -92,7 +161,7 @@ def _joined(why: Explanation) -> list[Contribution]:
             if why.distances[near] < why.distances[far]:
                 nearer.setdefault(far, part)
     shown: dict[tuple[Any, Any], Contribution] = {}
-    for part in why.edges[:MOST_EDGES]:
+    for part in why.edges[:n]:
         shown[part.item] = part
         for end in part.item:
             while end != why.node and end in nearer:
@@ -185,8 +254,3 @@ def _classes(why: Explanation, places: Mapping[Any, Any]) -> list[Any]:
 def _class_of(why: Explanation, node: Any, classes: list[Any]) -> Any:
     name = why.labels.get(node, "other")
     return name if name in classes else "other"
-
-
-def _short(value: Any, width: int = 14) -> str:
-    text = str(value)
-    return text if len(text) <= width else f"{text[: width - 1]}…"

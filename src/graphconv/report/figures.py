@@ -120,17 +120,16 @@ def draw_timing(curves: Sequence[TimingCurve], slope: float, constant: float) ->
     """
     figure, axes = new_figure(1, 1, (6.4, 4.6))
     panel = axes[0][0]
-    label: str | None = "does not fit in memory: nothing was measured"
     for curve, colour in zip(curves, COLOURS, strict=False):
         panel.loglog(curve.edges, curve.seconds, "o-", color=colour, label=curve.title)
         if curve.out_of_memory is not None:
-            # At the upper edge and hollow, so that nobody reads seconds off it.
-            panel.plot(
-                [curve.out_of_memory], [0.97], "*", color=colour, markersize=13,
-                markerfacecolor="none", linestyle="none", label=label,
-                transform=panel.get_xaxis_transform(),
+            # A limit, not a point: there are no seconds to be read off it.
+            panel.axvline(curve.out_of_memory, color=colour, ls=":")
+            panel.annotate(
+                "does not fit in memory", (curve.out_of_memory, 0.5), (-4, 0), fontsize=9,
+                xycoords=panel.get_xaxis_transform(), textcoords="offset points",
+                rotation=90, ha="right", va="center", color=colour,
             )  # fmt: skip
-            label = None
     ends = np.array([min(curves[0].edges), max(curves[0].edges)], dtype=float)
     panel.loglog(
         ends,

@@ -93,6 +93,13 @@ class Answers:
         return np.flatnonzero((self.how == HOW.index("random")) & (self.labels >= 0))
 
     @property
+    def lessons(self) -> IntArray:
+        """The labels that a model may learn from: all but those of random questions."""
+        labels = self.labels.copy()
+        labels[self.random] = -1
+        return labels
+
+    @property
     def n_questions(self) -> int:
         """Questions of the machine's choice that were answered."""
         return sum(action.how in ("asked", "random") for action in self.actions)

@@ -225,10 +225,16 @@ def _neighbours(question: _Question, labels: list[Any]) -> tuple[tuple[Contribut
     trained_on = around.fitted.graph
     train_ids = set(trained_on.node_ids[trained_on.train_index].tolist())
     ids = around.graph.node_ids[around.rows].tolist()
+    of_node = around.entry_row == 0
+    weights = dict(
+        zip(around.entry_column[of_node].tolist(), around.adjacency.data[of_node], strict=True)
+    )
     details = []
     for row in rows.tolist():
         hops = int(around.distance[row])
         parts = ["linked" if hops == 1 else f"{hops} hops away"]
+        if around.graph.is_weighted and row in weights:
+            parts.append(f"weight {weights[row]:g}")
         if row < len(labels):
             parts.append(f"predicted {labels[row]}")
         if ids[row] in train_ids:
@@ -252,13 +258,15 @@ def _features(question: _Question) -> tuple[tuple[Contribution, ...], str]:
     names = around.graph.feature_names
     items = [column if names is None else names[column] for column in columns.tolist()]
     own = _filled(features[[0]])
+    values = around.own_values
     n_others = filled - own
     details = []
     for column in columns:
-        holders = ["the node"] if own[column] else []
+        known = [f"value {values[column]:.4g}"] if own[column] else []
         if n_others[column]:
-            holders.append(f"{n_others[column]:,} of {len(around.rows) - 1:,} neighbours")
-        details.append(f"in {' and '.join(holders)}")
+            whom = f"in {n_others[column]:,} of {len(around.rows) - 1:,} neighbours"
+            known.append(whom if own[column] else f"{whom} only")
+        details.append(", ".join(known))
     edits = [Edit(feature=int(column)) for column in columns]
     return question.answer(items, edits, details), note
 

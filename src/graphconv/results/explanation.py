@@ -15,6 +15,8 @@ from graphconv.io.wording import n_cells, signed
 
 # A change of probability that hardly shows in a figure with three digits.
 NOTHING = 1e-3
+# One that is worth a sentence of its own.
+_WORTH_A_REASON = 5e-3
 
 
 @dataclass(frozen=True)
@@ -94,13 +96,7 @@ class Explanation:
     def sentence(self) -> str:
         """The decision in words."""
         parts = [self._decision]
-        strongest = [
-            (kind, max(items, key=lambda c: c.probability), min(items, key=lambda c: c.probability))
-            for kind, items in self._kinds
-            if items
-        ]
-        for_it = [self._in_words(kind, best) for kind, best, _ in strongest if _shows(best, 1)]
-        against = [self._in_words(kind, worst) for kind, _, worst in strongest if _shows(worst, -1)]
+        for_it, against = (self._strongest(sign) for sign in (1, -1))
         if for_it:
             parts.append(f"What speaks for it most: {_listed(for_it)}.")
         if against:
@@ -108,6 +104,19 @@ class Explanation:
         if not for_it and not against:
             parts.append("No single edge, neighbour or feature changes this by itself.")
         return " ".join(parts)
+
+    def _strongest(self, sign: int) -> list[str]:
+        """The strongest of each kind in one direction; an edge to that neighbour says no more."""
+        found = {
+            kind: max(items, key=lambda part: sign * part.probability)
+            for kind, items in self._kinds
+            if items
+        }
+        found = {kind: part for kind, part in found.items() if _shows(part, sign)}
+        edge, neighbour = found.get("the edge"), found.get("the neighbour")
+        if edge is not None and neighbour is not None and neighbour.item in edge.item:
+            del found["the edge"]
+        return [self._in_words(kind, part) for kind, part in found.items()]
 
     @property
     def _decision(self) -> str:
@@ -118,22 +127,52 @@ class Explanation:
             f"{self.probability:.3f}."
         )
 
+    def reasons(self, n: int = 3) -> list[str]:
+        """The strongest neighbours and features in a few words each, in points of probability."""
+        parts = [("neighbour", part) for part in self.neighbours]
+        if not self.neighbours:
+            parts = [("edge", part) for part in self.edges]
+        parts += [("feature", part) for part in self.features]
+        parts = [one for one in parts if abs(one[1].probability) >= _WORTH_A_REASON]
+        parts.sort(key=lambda one: -abs(one[1].probability))
+        said = []
+        for kind, part in parts[:n]:
+            sign = "for" if part.probability > 0 else "against"
+            points = 100 * abs(part.probability)
+            about = f" ({part.detail})" if part.detail else ""
+            said.append(
+                f"{kind} {self._name(kind, part)}{about} speaks {sign} it: {points:.0f} points"
+            )
+        return said or ["no single neighbour or feature decides it"]
+
+    @property
+    def farther_edges(self) -> tuple[Contribution, ...]:
+        """Edges that no neighbour stands for: an edge of the node itself says what its end says."""
+        known = {part.item for part in self.neighbours}
+        return tuple(
+            part
+            for part in self.edges
+            if self.node not in part.item or not known.intersection(part.item)
+        )
+
     @property
     def _kinds(self) -> tuple[tuple[str, tuple[Contribution, ...]], ...]:
         return (
-            ("the edge", self.edges),
+            ("the edge", self.farther_edges),
             ("the neighbour", self.neighbours),
             ("the feature", self.features),
         )
 
     def _in_words(self, kind: str, part: Contribution) -> str:
         without = f"without it {self.probability - part.probability:.3f}"
+        if kind == "the feature" and part.detail.startswith("value"):
+            without = f"{part.detail.partition(',')[0]}; {without}"
         if part.label_without != self.predicted:
             without += f", and the label would be {part.label_without}"
         return f"{kind} {self._name(kind, part)} ({without})"
 
     def _name(self, kind: str, part: Contribution) -> str:
-        if kind != "the edge":
+        if not kind.endswith("edge"):
             return str(part.item)
         return (" -> " if self.directed else " - ").join(map(str, part.item))
 
@@ -146,10 +185,11 @@ class Explanation:
             features=self.features[:n],
         )
 
-    def tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
-        """Title, column names and rows of a table for each kind that has contributions."""
+    def tables(self, n: int = 10) -> list[tuple[str, list[str], list[list[str]]]]:
+        """Title, column names and at most n rows of a table for each kind of contribution."""
         tables = []
-        for kind, items in self._kinds:
+        for kind, every in self._kinds:
+            items = every[:n]
             if not items:
                 continue
             name = kind.removeprefix("the ")
@@ -178,7 +218,7 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [self.sentence]
-        for title, columns, rows in self.top(10).tables():
+        for title, columns, rows in self.tables():
             table = [columns, *rows]
             widths = [max(n_cells(row[column]) for row in table) for column in range(len(columns))]
             lines += ["", title]
@@ -190,8 +230,7 @@ class Explanation:
     def _repr_html_(self) -> str:
         """What a notebook shows: the sentence, and the strongest contributions of each kind."""
         tables = [
-            html_block(title, html_table(columns, rows))
-            for title, columns, rows in self.top(10).tables()
+            html_block(title, html_table(columns, rows)) for title, columns, rows in self.tables()
         ]
         notes = [html_paragraph(f"note: {note}") for note in self.notes]
         return html_block(f"Why {self.node}?", html_paragraph(self.sentence), *tables, *notes)

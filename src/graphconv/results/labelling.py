@@ -1,9 +1,12 @@
 """Labelling: a model that learns while a person labels, and the question to ask next.
 
 Labels enter after every answer; probabilities of all nodes leave, with an honest estimate of how
-often they are right. Two kinds of models are kept. The one that labels knows every answer. Beside
-it there is one for each of ten groups of nodes, and it has never seen an answer of its group: what
-these say about answered nodes judges accuracy, calibrates confidence and finds doubtful labels.
+often they are right. Answers are of two kinds. Lessons, to questions that the model or the person
+chose, are learned from. The exam, answers to questions drawn at random, is not: it tells how often
+the model is right, how far its confidence can be believed and which classes can be excluded.
+
+Beside the model there is one for each of ten groups of nodes that has never seen a lesson of its
+group. What these say of answered nodes tells which labels are doubtful.
 """
 
 from __future__ import annotations
@@ -19,16 +22,18 @@ from graphconv.graph import Graph, IntArray
 from graphconv.graph.scaling import fit_scaler
 from graphconv.graph.unknown_features import is_undescribed
 from graphconv.models.settings import resolve_settings
+from graphconv.results.prediction_sets import find_set_rule
 from graphconv.results.suggest import Coverage, uncertainty
 from graphconv.training.calibration import Calibration, calibrate_apart, fit_calibration
 from graphconv.training.fit import fit_gcn
 from graphconv.training.fitted import FittedGCN
+from graphconv.training.out_of_fold import OutOfFold, neighbour_means
 
 FloatMatrix = npt.NDArray[np.float32]
 N_GROUPS = 10
 # Of training from random weights, and of going on from the last ones.
 FIRST_EPOCHS, MORE_EPOCHS = 200, 60
-# Fewer answers to random questions than this say too little about confidence.
+# Fewer answers than this in the exam say too little about confidence.
 FEWEST_TO_CALIBRATE = 10
 # Share of nodes whose set of possible classes is to hold the true one.
 COVERAGE = 0.9
@@ -63,7 +68,7 @@ class Picture(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """How many answers to random questions a model that had not seen them gets right."""
+    """How many answers of the exam the model gets right."""
 
     n_right: int
     n_all: int
@@ -103,7 +108,7 @@ class Learner:
     picture: Picture | None = None
     calibration: Calibration = field(default_factory=Calibration)
     undescribed_calibration: Calibration | None = None
-    set_threshold: float | None = None
+    possible: npt.NDArray[np.bool_] | None = None  # classes that each node may have
 
     def __post_init__(self) -> None:
         if self.graph.folder is not None:
@@ -126,7 +131,7 @@ class Learner:
         self._n_fits = 0
 
     def fit(self, labels: IntArray, class_names: list[str], version: int) -> Picture | None:
-        """Learn from all labels; None while there are fewer than two classes."""
+        """Learn from lessons; None while these have fewer than two classes."""
         started = time.monotonic()
         before = None if self.picture is None else self.picture.fitted
         fitted = self._fit(labels, class_names, labels >= 0, before)
@@ -139,7 +144,7 @@ class Learner:
         return self.picture
 
     def fit_group(self, group: int, labels: IntArray, class_names: list[str]) -> None:
-        """Learn from all labels but those of one group of nodes."""
+        """Learn from all lessons but those of one group of nodes."""
         is_used = (labels >= 0) & (self.group != group)
         fitted = self._fit(labels, class_names, is_used, self._group_models.get(group))
         if fitted is None:
@@ -186,45 +191,54 @@ class Learner:
             probabilities[row, : len(own)] = own[:n_classes]
         return np.array(known, dtype=np.int64), probabilities
 
-    def estimate(self, labels: IntArray, random: IntArray, n_classes: int) -> Estimate:
-        """How good the model is, by the answers to random questions alone.
+    def examine(self, exam: IntArray, labels: IntArray) -> Estimate:
+        """How good the model is, and what its confidence means, by answers it never learns from.
 
-        Nodes that were chosen, by the model or by the person, are not typical.
+        Nodes that were chosen, by the model or by the person, are not typical; and whoever holds
+        a lesson out to judge by it leaves a hole that the questions would have filled.
+
+        Parameters
+        ----------
+        exam : array of shape (n_exam,)
+            Positions of the nodes whose questions were drawn at random.
+        labels : array of shape (n_nodes,)
         """
-        nodes, probabilities = self.held_out(random, n_classes)
-        if not len(nodes):
+        self.calibration, self.undescribed_calibration, self.possible = Calibration(), None, None
+        if self.picture is None or not len(exam):
             return Estimate(0, 0)
-        return Estimate(int((probabilities.argmax(axis=1) == labels[nodes]).sum()), len(nodes))
-
-    def calibrate(self, labels: IntArray, random: IntArray, n_classes: int) -> None:
-        """Fit the confidence to the answers to random questions."""
-        nodes, probabilities = self.held_out(random, n_classes)
-        self.calibration, self.set_threshold = Calibration(), None
-        self.undescribed_calibration = None
-        if len(nodes) < FEWEST_TO_CALIBRATE:
-            return
-        self.calibration = fit_calibration(probabilities, labels[nodes])
-        apart = self._is_undescribed[nodes]
-        if apart.sum() >= FEWEST_TO_CALIBRATE:
-            self.undescribed_calibration = fit_calibration(
-                probabilities[apart], labels[nodes[apart]]
-            )
-        given = self.calibrated(probabilities, nodes)[np.arange(len(nodes)), labels[nodes]]
-        # Nine of ten true classes are at least this likely (split conformal prediction).
-        place = int(np.floor((1 - COVERAGE) * (len(nodes) + 1)))
-        self.set_threshold = float(np.sort(given)[place - 1]) if place else 0.0
+        everywhere = self.picture.probabilities
+        here, truth = everywhere[exam], labels[exam]
+        if len(exam) >= FEWEST_TO_CALIBRATE:
+            self.calibration = fit_calibration(here, truth)
+            apart = self._is_undescribed[exam]
+            if apart.sum() >= FEWEST_TO_CALIBRATE:
+                self.undescribed_calibration = fit_calibration(here[apart], truth[apart])
+            around = neighbour_means(self.graph, everywhere)[exam]
+            # Of probabilities as they are: calibrated ones have seen the exam.
+            rule = find_set_rule(OutOfFold(exam, truth, here, around), COVERAGE)
+            self.possible = rule.apply(self.graph, everywhere)
+        return Estimate(int((here.argmax(axis=1) == truth).sum()), len(exam))
 
     def calibrated(self, probabilities: FloatMatrix, nodes: IntArray | slice) -> FloatMatrix:
         """Believable probabilities of some nodes."""
         apart = self._is_undescribed[nodes]
         return calibrate_apart(probabilities, self.calibration, self.undescribed_calibration, apart)
 
-    def doubts(self, labels: IntArray, n_classes: int) -> list[tuple[int, int, float]]:
+    def doubts(
+        self, labels: IntArray, exam: IntArray, n_classes: int
+    ) -> list[tuple[int, int, float]]:
         """Labelled nodes that a model which does not know their label calls otherwise.
 
         Node, class it would have and the probability of the label given; the least likely first.
         """
-        nodes, probabilities = self.held_out(np.flatnonzero(labels >= 0), n_classes)
+        lessons = np.setdiff1d(np.flatnonzero(labels >= 0), exam)
+        nodes, probabilities = self.held_out(lessons, n_classes)
+        if self.picture is not None and len(exam):
+            known = self.picture.probabilities[exam]
+            widened = np.zeros((len(exam), n_classes), dtype=np.float32)
+            widened[:, : known.shape[1]] = known[:, :n_classes]
+            nodes = np.concatenate([nodes, exam])
+            probabilities = np.concatenate([probabilities, widened])
         if not len(nodes):
             return []
         probabilities = self.calibrated(probabilities, nodes)

@@ -109,6 +109,13 @@ class Neighbourhood:
         self._degrees: dict[tuple[int, tuple[int, ...]], float] = {}
 
     @cached_property
+    def own_values(self) -> Array:
+        """The node's features as they came, before any scaling; shape (n_features,)."""
+        raw: Any = self._raw
+        row = raw[[0]]
+        return np.asarray(row.toarray() if sp.issparse(row) else row).ravel()
+
+    @cached_property
     def size(self) -> int:
         """How many numbers one copy takes: a measure of what an edit costs."""
         network = self.fitted.network

@@ -70,13 +70,14 @@ def explain_by_removal(
     predicted = int(own.argmax())
     target = predicted if label is None else class_number(class_names, label)
 
-    def contribution(item: Any, without: Graph) -> Contribution:
+    def contribution(item: Any, without: Graph, detail: str = "") -> Contribution:
         changed = np.asarray(relabel(without))[position]
         return Contribution(
             item,
             float(own[target] - changed[target]),
             _log_odds(own[target]) - _log_odds(changed[target]),
             class_names[int(changed.argmax())],
+            detail,
         )
 
     ids = graph.node_ids.tolist()
@@ -86,7 +87,8 @@ def explain_by_removal(
         bare = np.asarray(relabel(_without_features(graph, position, list(own_features))))
         if (bare[position] == own).all():  # the method does not look at features
             own_features = {}
-    columns, about_features = _strongest(own_features, "feature", most_edits)
+    sizes = {column: abs(value) for column, value in own_features.items()}
+    columns, about_features = _strongest(sizes, "feature", most_edits)
     edges = [
         contribution((ids[position], ids[other]), _without_edge(graph, position, other))
         for other in neighbours
@@ -96,6 +98,7 @@ def explain_by_removal(
         contribution(
             int(column) if names is None else names[column],
             _without_features(graph, position, [column]),
+            f"value {own_features[column]:.4g}",
         )
         for column in columns
     ]
@@ -128,11 +131,11 @@ def _weights(graph: Graph, node: int) -> dict[int, float]:
 
 
 def _own_features(graph: Graph, node: int) -> dict[int, float]:
-    """Size of each feature that a node has, by its column."""
+    """Value of each feature that a node has, by its column."""
     if graph.features is None:
         return {}
     row = sp.coo_array(graph.features[[node]])
-    return dict(zip(row.coords[1].tolist(), np.abs(row.data).tolist(), strict=True))
+    return dict(zip(row.coords[1].tolist(), row.data.tolist(), strict=True))
 
 
 def _strongest(weights: dict[int, float], noun: str, most: int) -> tuple[list[int], str]:

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from graphconv.io.files import json_text
 from graphconv.report.label.session import Session
+from graphconv.report.label.views import Views
 
 MOST_BYTES = 2_000_000
 SECONDS_BETWEEN_PINGS = 15.0
@@ -32,8 +33,10 @@ COOKIE = "graphconv"
 _ASSETS = {
     "": ("page.html", "text/html; charset=utf-8"),
     "page.css": ("page.css", "text/css; charset=utf-8"),
-    "page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "map.js": ("map.js", "text/javascript; charset=utf-8"),
+    **{
+        f"{name}.js": (f"{name}.js", "text/javascript; charset=utf-8")
+        for name in ("map", "page", "card", "overview", "controls")
+    },
 }
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -133,6 +136,7 @@ class Pages:
 
     def __init__(self, session: Session, access: Access, finish: Finish) -> None:
         self.session, self.access, self.finish = session, access, finish
+        self.views = Views(session)
         self._names: dict[str, str] = {}  # who signed in, by cookie
         self._changed: asyncio.Condition | None = None
         self._finishing = asyncio.Lock()
@@ -228,24 +232,24 @@ class Pages:
         return response
 
     async def state(self, request: Request) -> Response:
-        return _json({**self.session.state(), "who": self._who(request)})
+        return _json({**self.views.state(), "who": self._who(request)})
 
     async def nodes(self, request: Request) -> Response:
-        return Response(self.session.node_bytes(), media_type="application/octet-stream")
+        return Response(self.views.node_bytes(), media_type="application/octet-stream")
 
     async def map(self, request: Request) -> Response:
-        return Response(self.session.place_bytes(), media_type="application/octet-stream")
+        return Response(self.views.place_bytes(), media_type="application/octet-stream")
 
     async def question(self, request: Request) -> Response:
-        found = self.session.question(_text(request, "page")[:40])
+        found = self.views.question(_text(request, "page")[:40])
         return _json({"question": found})
 
     async def card(self, request: Request) -> Response:
-        return _json(await run_in_threadpool(self.session.card, self._node(request)))
+        return _json(await run_in_threadpool(self.views.card, self._node(request)))
 
     async def why(self, request: Request) -> Response:
         node = self._node(request)
-        return _json({"node": node, "why": await run_in_threadpool(self.session.why, node)})
+        return _json({"node": node, "why": await run_in_threadpool(self.views.why, node)})
 
     async def table(self, request: Request) -> Response:
         kind = _text(request, "kind")
@@ -258,11 +262,11 @@ class Pages:
         first, n = int(_text(request, "first")), int(_text(request, "n"))
         if first < 0 or not 0 < n <= 200:
             raise ValueError("first must be at least 0 and n from 1 to 200")
-        return _json(await run_in_threadpool(self.session.table, kind, number, low, high, first, n))
+        return _json(await run_in_threadpool(self.views.table, kind, number, low, high, first, n))
 
     async def search(self, request: Request) -> Response:
         text = _text(request, "q")[:200]
-        return _json({"found": await run_in_threadpool(self.session.search, text)})
+        return _json({"found": await run_in_threadpool(self.views.search, text)})
 
     async def answer(self, request: Request) -> Response:
         given = await _body(request)
@@ -273,8 +277,8 @@ class Pages:
             raise ValueError("label and how must be text")
         who = self._who(request) or ""
         action = await run_in_threadpool(self.session.give, nodes, label, who, how)
-        following = self.session.question(_page(given))
-        card = None if following is None else self.session.card(following["node"])
+        following = self.views.question(_page(given))
+        card = None if following is None else self.views.card(following["node"])
         return _json({"saved": len(action.nodes), "next": following, "card": card})
 
     async def undo(self, request: Request) -> Response:
@@ -300,7 +304,7 @@ class Pages:
         async def stream() -> AsyncIterator[str]:
             sent = -1
             while True:
-                state = self.session.state()
+                state = self.views.state()
                 if state["revision"] != sent:
                     sent = state["revision"]
                     yield f"data: {json_text({**state, 'who': who})}\n\n"
