@@ -6,8 +6,8 @@ NATIVE := $(wildcard CMakeLists.txt native/*)
 # Wheels come from the registry as they are; only graphconv itself may be compiled.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint accuracy strong choose reproduce results settings bench performance scale docs guide \
-	screenshots sanitize wheels sbom audit fuzz faults kills mutants clean
+.PHONY: demo test lint accuracy strong choose reproduce results settings bench performance labelling scale \
+	docs guide screenshots sanitize wheels sbom audit fuzz faults kills mutants clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/graphconv demo
@@ -57,6 +57,12 @@ bench: $(VENV)/.bench
 # docs/performance.md, from the committed measured/performance.json.
 performance: $(VENV)/.runtime
 	$(BIN)/python scripts/build_performance.py
+
+# Labelling from nothing, simulated: what measured/labelling.jsonl lacks (remove it to measure anew),
+# then the plot and the table of docs/labelling.md. Some minutes.
+labelling: $(VENV)/.runtime
+	$(BIN)/python scripts/simulate_labelling.py
+	$(BIN)/python scripts/build_labelling.py
 
 # 10 million nodes and 100 million edges from tables to predictions; needs 30 GB of disk.
 scale: $(VENV)/.scale

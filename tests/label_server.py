@@ -11,7 +11,7 @@ import time
 import httpx
 
 from graphconv.io.label_file import LabelFile
-from graphconv.report.label.cards import Cards
+from graphconv.report.cards import Cards
 from graphconv.report.label.server import Access, Pages
 from graphconv.report.label.session import Session
 from graphconv.results.answers import Answers

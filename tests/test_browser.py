@@ -147,6 +147,24 @@ def test_search_finds_and_marks_a_node(page, club):
         assert tag == "33"
 
 
+def test_a_node_has_neighbours_columns_and_reasons(page, club):
+    path, fitted = club
+    page.open(path)
+    assert "Without its links" in page.text("#drives")
+    search(page, "11")  # member 11 is linked with the instructor only
+    listed = "return [...document.querySelectorAll('#node li button')].map(e => e.textContent)"
+    assert page.run(listed) == ["0"]
+    page.run("document.querySelector('#node li button').click()")
+    assert page.text("#node h3") == "Node 0"
+    assert "Neighbours (6 of 16)" in page.text("#node")
+    explained = page.run("return Object.keys(data.why).map(Number)")
+    assert explained
+    page.run("choose(arguments[0], false)", explained[0])
+    assert "speaks" in page.text("#node ul:last-child") or "decides it" in page.text("#node")
+    node_id = fitted.graph.node_ids[explained[0]]
+    assert page.text("#node h3") == f"Node {node_id}"
+
+
 def test_search_by_a_part_of_an_id(page, crowd):
     path, _ = crowd
     page.open(path)

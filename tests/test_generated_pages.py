@@ -22,6 +22,7 @@ PAGES = {
     "build_performance": ["docs/performance.md"],
     "build_scaling": ["docs/scaling.md"],
     "build_strong": ["docs/strong.md"],
+    "build_labelling": ["docs/labelling.md"],
 }
 
 

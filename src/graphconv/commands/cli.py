@@ -76,6 +76,7 @@ def train(
     timeout: opt.Timeout = 300.0,
     output: opt.OutputFolder = None,
     report: opt.Report = False,
+    name: opt.ReportName = None,
     resume: opt.Resume = False,
     checkpoint_seconds: opt.CheckpointSeconds = 10.0,
     screen: ScreenOptions,
@@ -103,7 +104,7 @@ def train(
         chooses=model is None and not chosen,
     )
     request = given.request(tables, split, labels)
-    run_training(request, wanted, output, screen, resume, checkpoint_seconds, report, timeout)
+    run_training(request, wanted, output, screen, resume, checkpoint_seconds, report, timeout, name)
 
 
 @app.command(

@@ -24,8 +24,6 @@ from graphconv.commands.training_job import ModelRequest, load_job, resolve
 from graphconv.io.files import REPORT_FILE, check_replaceable
 from graphconv.io.label_file import LabelFile, read_label_lines
 from graphconv.io.readers import LoadedGraph
-from graphconv.io.table_files import as_text, read_table
-from graphconv.io.table_graph import TableOptions
 from graphconv.io.wording import count
 from graphconv.results.answers import Answers, with_label_lines
 
@@ -154,33 +152,13 @@ def _load(wanted: LabelRequest, screen: Screen) -> LoadedGraph:
 
 
 def _make_session(wanted: LabelRequest, loaded: LoadedGraph, file: LabelFile) -> Session:
-    from graphconv.report.label.cards import Cards
+    from graphconv.report.cards import Cards
     from graphconv.report.label.session import Session
     from graphconv.results.labelling import Learner
 
     preset, _ = resolve(ModelRequest(), loaded.graph.name)
     learner = Learner(loaded.graph, preset=preset, seed=wanted.seed)
-    cards = Cards(loaded.graph, _readable_columns(wanted.data, loaded))
-    return Session(loaded.graph, Answers(loaded.graph, file), learner, cards)
-
-
-def _readable_columns(data: DataRequest, loaded: LoadedGraph) -> dict[str, list[Any]]:
-    """The table of nodes as it came, but for ids and labels, which the page shows elsewhere.
-
-    Of several tables, or one whose rows are not the graph's nodes in order, nothing: features stand
-    for the columns then.
-    """
-    if data.nodes is None or len(data.nodes) != 1 or not Path(data.nodes[0]).is_file():
-        return {}
-    options = TableOptions(**data.table_options)
-    frame = read_table(data.nodes[0], options.node_text_columns, options.text_format).frame
-    ids = [str(node) for node in loaded.graph.node_ids[: len(frame)].tolist()]
-    columns = {str(name): as_text(frame[name]).tolist() for name in frame.columns}
-    id_columns = [name for name, values in columns.items() if list(map(str, values)) == ids]
-    if not id_columns:
-        return {}
-    hidden = {*id_columns, options.label}
-    return {name: values for name, values in columns.items() if name not in hidden}
+    return Session(loaded.graph, Answers(loaded.graph, file), learner, Cards.of_loaded(loaded))
 
 
 def _serve(

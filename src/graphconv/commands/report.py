@@ -11,10 +11,13 @@ from graphconv import __version__
 from graphconv.commands.console import Screen
 from graphconv.commands.held_out import OUT_OF_FOLD_FILE, saved_rule
 from graphconv.io.files import REPORT_FILE, check_writable, read_json
+from graphconv.io.readers import LoadedGraph
 from graphconv.results.provenance import PROVENANCE_FILE
 from graphconv.training.out_of_fold import OutOfFold
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from graphconv.estimators.fitted_method import SavedMethod
     from graphconv.training.checkpoint import SavedModel
 
@@ -46,10 +49,13 @@ def write_report_file(
     out_of_fold: OutOfFold | None,
     name: str | None = None,
     files: Sequence[str] = (),
+    table: pd.DataFrame | None = None,
 ) -> None:
     """Write the report of a model, telling how far it is."""
+    from graphconv.report.cards import Cards
     from graphconv.report.page import write_report
 
+    loaded = LoadedGraph(saved.fitted.graph, saved.encoding, node_table=table)
     separator = saved.table_options.get("label_separator") or ";"
     with screen.showing() as progress:
         write_report(
@@ -61,6 +67,7 @@ def write_report_file(
             separator=separator,
             out_of_fold=out_of_fold,
             rule=saved_rule(saved.metrics),
+            cards=Cards.of_loaded(loaded),
             progress=progress,
         )
 

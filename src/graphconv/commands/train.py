@@ -54,6 +54,7 @@ def run_training(
     checkpoint_seconds: float = 10.0,
     with_report: bool = False,
     timeout: float = 300.0,
+    report_name: str | None = None,
 ) -> None:
     """Load data, train, write the model folder with predictions.csv, print the table.
 
@@ -64,6 +65,8 @@ def run_training(
     check_options_are_used(data)
     if not checkpoint_seconds >= 0:
         raise ValueError(f"--checkpoint-seconds must be at least 0, got {checkpoint_seconds}")
+    if report_name is not None and not with_report:
+        raise ValueError("--name is the title of the report: it needs --report")
     if resume and wanted.is_baseline:
         raise ValueError(f"--resume is for {NETWORKS_NAMED}, got --model {wanted.model}")
     if "WORLD_SIZE" in os.environ and "RANK" in os.environ:
@@ -78,7 +81,7 @@ def run_training(
             ParallelRequest(data, wanted, output, resume, checkpoint_seconds, timeout), screen
         )
         return
-    job = load_job(data, wanted, output, screen, with_report)
+    job = replace(load_job(data, wanted, output, screen, with_report), report_name=report_name)
     graph = job.graph
     check_sets(graph, wanted.coverage)
     if graph.folder is not None and with_report:
@@ -278,7 +281,9 @@ def _write_report(
 
     files = [Path(one["name"]).name for one in job.sources]
     path = job.folder / REPORT_FILE
-    write_report_file(saved, path, job.screen, out_of_fold, files=files)
+    write_report_file(
+        saved, path, job.screen, out_of_fold, job.report_name, files, job.loaded.node_table
+    )
     return f"model, {table} and {REPORT_FILE}"
 
 

@@ -143,6 +143,7 @@ class Job:
     sources: tuple[dict[str, Any], ...] = ()  # the files of the data, see `data_files`
     chosen: ChosenMethod | None = None
     class_prior: ClassPrior = None
+    report_name: str | None = None
 
     def asked_for(self) -> dict[str, Any]:
         """What a model's provenance says beside its files: the data's size, the request."""
@@ -230,7 +231,9 @@ def load_job(
     folder = Path("runs") / as_file_name(graph.name, "graph") if output is None else output
     check_replaceable(folder)
     check_writable(folder)
-    loaded = replace(loaded, notes=(*loaded.notes, note))
+    # The table is for a report to show; nobody else needs its memory.
+    table = loaded.node_table if with_report else None
+    loaded = replace(loaded, notes=(*loaded.notes, note), node_table=table)
     sources = tuple(data_files(data))
     job = Job(loaded, graph, data, wanted, folder, screen, with_report, sources)
     return replace(job, class_prior=_class_prior(wanted.class_prior, graph))

@@ -28,6 +28,7 @@ from graphconv.io.table_graph import (
     finished_graph,
     known_of_nodes,
     node_features,
+    readable_table,
 )
 from graphconv.io.table_ids import check_table_ids, ids_of
 from graphconv.io.wording import naming, shown
@@ -264,7 +265,14 @@ def _assembled(
     graph = finished_graph(edges, adjacency, fields, options, has_row, notes)
     types = tuple((kind.name, kind.encoding) for kind in (first, *kinds[1:]))
     split_values = read_split_values(edges, labelled.table, options, (source, target), len(place))
-    return LoadedGraph(graph, TableEncoding(types=types), tuple(notes), split_values=split_values)
+    table = readable_table(labelled.table, replace(label_options, merge_into=options.merge_into))
+    return LoadedGraph(
+        graph,
+        TableEncoding(types=types),
+        tuple(notes),
+        split_values=split_values,
+        node_table=table,
+    )
 
 
 def _node_ids(kinds: list[_TypeOfNode]) -> npt.NDArray[Any]:

@@ -214,6 +214,39 @@ class TableEncoding:
             *(f"{column.name}:{word}" for column in self.text for word in column.vocabulary),
         )
 
+    @property
+    def features_of_columns(self) -> dict[str, list[int]]:
+        """For each column of the table, the places of the features that are made of it.
+
+        Examples
+        --------
+        >>> from graphconv.io.table_encoding import CategoricalColumn, TableEncoding
+        >>> town = CategoricalColumn("town", ("Oslo", "Rome"))
+        >>> TableEncoding(numeric=("age",), categorical=(town,)).features_of_columns
+        {'age': [0], 'town': [1, 2]}
+        """
+        if self.types:
+            return self._features_of_types()
+        column_of = {name: c.name for c in self.derived for name in c.numbers}
+        names = [
+            *(column_of.get(name, name) for name in self.numeric),
+            *(column.name for column in self.categorical for _ in column.categories),
+            *(column.name for column in self.text for _ in column.vocabulary),
+        ]
+        found: dict[str, list[int]] = {}
+        for place, name in enumerate(names):
+            found.setdefault(name, []).append(place)
+        return found
+
+    def _features_of_types(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        first = 0
+        for kind, encoding in self.types:
+            for name, places in encoding.features_of_columns.items():
+                found[f"{kind}.{name}"] = [first + place for place in places]
+            first += len(encoding.feature_names)
+        return found
+
     def transform(
         self, frame: pd.DataFrame, where: str = "nodes", *, at: At | None = None
     ) -> tuple[Features | None, tuple[str, ...]]:

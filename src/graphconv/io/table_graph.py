@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,9 @@ from graphconv.io.triples import (
 )
 from graphconv.io.wording import count, made_undirected, naming, shown
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __all__ = ["LoadedGraph", "TableOptions", "build_graph"]
 
 
@@ -62,6 +65,9 @@ class LoadedGraph:
         What each column was taken for that nobody has declared, in plain words.
     split_values : SplitValues or None
         What to split the nodes by, where a column for it was named.
+    node_table : DataFrame or None
+        The columns of the nodes as they came, but for ids, labels and splits, for people to read:
+        row i is node i; nodes that only edges name have none.
     """
 
     graph: Graph
@@ -69,6 +75,7 @@ class LoadedGraph:
     notes: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     split_values: SplitValues | None = None
+    node_table: pd.DataFrame | None = None
 
     def _repr_html_(self) -> str:
         notes = [html_paragraph(f"note: {note}") for note in (*self.notes, *self.columns)]
@@ -141,7 +148,20 @@ def build_graph(
     known["unknown_features"] = encoding.unknown_features
     has_row = np.arange(len(ids)) < n_table
     graph = finished_graph(edges, adjacency, {"node_ids": ids, **known}, options, has_row, notes)
-    return LoadedGraph(graph, encoding, tuple(notes), tuple(columns), split_values)
+    table = readable_table(nodes, options)
+    return LoadedGraph(graph, encoding, tuple(notes), tuple(columns), split_values, table)
+
+
+def readable_table(nodes: Table | None, options: TableOptions) -> pd.DataFrame | None:
+    """The columns that describe the nodes; None where rows are merged into other nodes."""
+    if nodes is None or options.merge_into is not None:
+        return None
+    used = {
+        options.id,
+        options.label,
+        "split" if options.split_column is None else options.split_column,
+    }
+    return nodes.frame.drop(columns=[name for name in nodes.frame.columns if name in used])
 
 
 def finished_graph(

@@ -260,6 +260,30 @@ class Findings:
         order = np.argsort(self.predictions.confidence[chosen], kind="stable")
         return np.asarray(chosen[order[:most]])
 
+    def surest(self, number: int, most: int) -> Array:
+        """Nodes of a class that it is surest of; without a label, unless all have one."""
+        entities = slice(self.graph.n_entities)
+        members = np.flatnonzero(self.first_choice[entities] == number)
+        # What was labelled before is no finding, unless there is nothing else.
+        is_new = ~self.graph.is_labelled[members]
+        members = members[is_new] if is_new.any() else members
+        order = np.argsort(-self.predictions.confidence[members], kind="stable")
+        return np.asarray(members[order[:most]])
+
+    def spoken_of(self) -> Array:
+        """Nodes that the report names: least certain ones, doubtful labels, the surest."""
+        doubted = [one.node for one in self.contradicted_labels()]
+        surest = [] if self.graph.is_multilabel else [
+            node for k in range(self.graph.n_classes) for node in self.surest(k, 1).tolist()
+        ]  # fmt: skip
+        nodes = [
+            *self.least_certain().tolist(),
+            *doubted,
+            *self.doubtful_labels().tolist(),
+            *surest,
+        ]
+        return np.array(list(dict.fromkeys(nodes)), dtype=np.int64)
+
     def doubtful_labels(self, most: int = 10) -> Array:
         """Nodes whose given label the model contradicts, the surest contradictions first."""
         graph = self.graph

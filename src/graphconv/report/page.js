@@ -212,6 +212,47 @@ function element(name, text, className) {
   return made;
 }
 
+// Neighbours of all nodes in one list; where those of each node begin.
+const around = data.around === null ? null
+  : {counts: column(data.around.counts, Uint8Array), nodes: column(data.around.nodes, Uint32Array)};
+if (around !== null) {
+  let first = 0;
+  around.first = Uint32Array.from(around.counts, own => { first += own; return first - own; });
+}
+
+function columnsOf(node) {
+  const cells = data.columns.cells[node];
+  if (cells === undefined) return [];
+  const list = element("dl", undefined, "columns");
+  for (let k = 0; k < cells.length; k += 2) list.append(element("dt", data.columns.names[cells[k]]), element("dd", cells[k + 1]));
+  return [list];
+}
+
+function neighboursOf(node) {
+  if (around === null || around.counts[node] === 0) return [];
+  const list = element("ul"), number = around.counts[node], first = around.first[node];
+  for (const other of around.nodes.subarray(first, first + number)) {
+    const item = element("li"), button = element("button", nodes.ids[other]);
+    button.type = "button";
+    button.addEventListener("click", () => choose(other, false));
+    const truth = nodes.truth[other], split = splits[nodes.split[other]];
+    item.append(button, truth === NO_LABEL ? ` ${data.labels[nodes.label[other]]}, ${percent(nodes.confidence[other])} sure`
+      : ` ${data.labels[truth]}, given${split ? ` (${split})` : ""}`);
+    list.append(item);
+  }
+  const title = nodes.links[node] > number ? `Neighbours (${number} of ${nodes.links[node].toLocaleString("en")})` : "Neighbours";
+  return [element("h4", title), list];
+}
+
+function reasonsOf(node) {
+  if (Object.keys(data.why).length === 0) return [];
+  const said = data.why[node], list = element("ul");
+  if (said === undefined)
+    return [element("p", "Why is worked out for the nodes that this page lists; graphconv explain tells it of any node.", "soft")];
+  list.append(...said.map(text => element("li", text)));
+  return [element("h4", "Why"), list];
+}
+
 function choose(node, scroll) {
   chosen = node;
   const panel = byId("node"), width = data.nTop;
@@ -228,7 +269,7 @@ function choose(node, scroll) {
   const facts = [count(nodes.links[node], "link")];
   if (truth !== NO_LABEL) facts.push(`given label: ${data.labels[truth]} (${truth === nodes.label[node] ? "the same" : "another"})`);
   facts.push(split ? `${split} node` : truth === NO_LABEL ? "had no label" : "in no split");
-  panel.append(element("p", `${facts.join("; ")}.`, "soft"));
+  panel.append(element("p", `${facts.join("; ")}.`, "soft"), ...columnsOf(node), ...neighboursOf(node), ...reasonsOf(node));
   panel.hidden = false;
   for (const [name, x, y] of planes()) {
     const chart = byId(name), mark = ring(node, x, y);

@@ -25,9 +25,13 @@ from graphconv.io.files import json_text, replacing_file
 from graphconv.io.progress import Progress, silent
 from graphconv.io.wording import count
 from graphconv.report import sections, words
+from graphconv.report.cards import Cards
+from graphconv.report.drives import drives
 from graphconv.report.findings import Findings, n_neighbours
 from graphconv.report.layouts import embedding_map, graph_layout
+from graphconv.report.node_details import columns_of_nodes, neighbours_of_all, reasons_of_nodes
 from graphconv.report.style import COLOURS, DARK_COLOURS, SYMBOLS, class_marks, shown_classes
+from graphconv.results.drivers import Drivers, find_drivers
 from graphconv.results.predictions import Predictions
 
 if TYPE_CHECKING:
@@ -55,6 +59,7 @@ def write_report(
     separator: str = ";",
     out_of_fold: OutOfFold | None = None,
     rule: SetRule | None = None,
+    cards: Cards | None = None,
     progress: Progress = silent,
 ) -> None:
     """Write the report of a fitted model as one HTML file.
@@ -75,6 +80,8 @@ def write_report(
         What models say of labels they have not seen. An estimator may have it already.
     rule : SetRule, optional
         For prediction sets.
+    cards : Cards, optional
+        The nodes' columns, to be shown with each node. Default: the names of its features.
     progress : callable, optional
         Told the name of a long stage, the steps done and the steps in all.
 
@@ -110,7 +117,7 @@ def write_report(
         None if rule is None else rule.coverage,
     )
     heading = _Heading(name or f"Report: {graph.name}", tuple(about), tuple(notes))
-    text = _fill(findings, fitted, heading, progress)
+    text = _fill(findings, fitted, heading, cards or Cards(graph), progress)
     with replacing_file(Path(path)) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
@@ -123,7 +130,9 @@ class _Heading(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _fill(findings: Findings, fitted: FittedModel, heading: _Heading, progress: Progress) -> str:
+def _fill(
+    findings: Findings, fitted: FittedModel, heading: _Heading, cards: Cards, progress: Progress
+) -> str:
     """The template with everything in its place."""
     from plotly.offline import get_plotlyjs
 
@@ -132,8 +141,13 @@ def _fill(findings: Findings, fitted: FittedModel, heading: _Heading, progress: 
     graph = findings.graph
     charts = make_charts(findings, fitted.history)
     places = _map_places(fitted, progress)
+    drivers = _drivers(findings, fitted, cards)
+    spoken_of = findings.spoken_of()
     data = {
         **_node_data(findings, places),
+        "around": _around(cards, graph),
+        "columns": columns_of_nodes(cards, spoken_of.tolist()),
+        "why": reasons_of_nodes(fitted, spoken_of, progress),
         "charts": {
             # Plotly knows how to write its own figures; what it wrote is JSON.
             name: json.loads(chart.to_json())
@@ -153,6 +167,7 @@ def _fill(findings: Findings, fitted: FittedModel, heading: _Heading, progress: 
         "map-text": escape(_map_text(graph, places)),
         "unsure": sections.unsure(findings),
         "good": sections.good(findings),
+        "drives": drives(drivers, findings.judged_by),
         "trust": sections.trust(findings),
         "data": sections.data(findings),
         "graph-text": escape(_graph_text(graph)),
@@ -166,6 +181,27 @@ def _fill(findings: Findings, fitted: FittedModel, heading: _Heading, progress: 
         "script": _template("page.js"),
     }
     return _replace_marks(_template("page.html"), parts, scripts)
+
+
+def _drivers(findings: Findings, fitted: FittedModel, cards: Cards) -> Drivers | None:
+    """What the labels rest on; None for a method that labels no other graph."""
+    if not getattr(fitted, "labels_other_graphs", True):
+        return None
+    made = {} if cards.encoding is None else cards.encoding.features_of_columns
+    return find_drivers(
+        lambda changed: np.asarray(fitted.probabilities(changed)).mean(axis=1),
+        findings.graph,
+        findings.held_out,
+        {name: np.array(places) for name, places in made.items()},
+    )
+
+
+def _around(cards: Cards, graph: Graph) -> dict[str, str] | None:
+    """Neighbours of every node, packed; None of a graph with too many."""
+    found = neighbours_of_all(cards, graph.labels)
+    if found is None:
+        return None
+    return {"counts": _packed(found[0], np.uint8), "nodes": _packed(found[1], np.uint32)}
 
 
 def _replace_marks(page: str, parts: Mapping[str, str], scripts: Mapping[str, str]) -> str:

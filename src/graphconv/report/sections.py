@@ -84,16 +84,13 @@ def answer(findings: Findings) -> str:
     entities = slice(graph.n_entities)
     choice = findings.first_choice[entities]
     confidence = findings.predictions.confidence[entities]
-    is_new = ~graph.is_labelled[entities]
     counts = np.bincount(choice, minlength=graph.n_classes)
     order = np.argsort(-counts, kind="stable")[:_MAX_CLASS_ROWS]
     rows = []
     for number in order.tolist():
         members = np.flatnonzero(choice == number)
         n_certain = int((confidence[members] >= _CERTAIN).sum())
-        # What was labelled before is no finding, unless there is nothing else.
-        open_members = members[is_new[members]] if is_new[members].any() else members
-        surest = open_members[np.argsort(-confidence[open_members], kind="stable")][:_N_SUREST]
+        surest = findings.surest(number, _N_SUREST)
         tops = ", ".join(
             f'<button type="button" data-node="{node}">{safe(str(graph.node_ids[node]))}</button>'
             f" {safe(percent(float(confidence[node]), 0))}"
@@ -106,7 +103,7 @@ def answer(findings: Findings) -> str:
     caption = "Every class: its nodes, how many of them are at least 90 % sure, and the surest ones"
     if graph.n_classes > len(order):
         caption += f" (the {len(order)} largest of {graph.n_classes} classes)"
-    table = _table(
+    table = html_table(
         caption, ["Class", "Nodes", "Sure", "Surest nodes"], rows, numbers={"Nodes", "Sure"}
     )
     download = '<button type="button" id="download">Download all labels (CSV)</button>'
@@ -164,7 +161,7 @@ def _contradicted(findings: Findings) -> str:
         ]
         for one in found
     ]
-    table = _table("Given labels that look wrong", ["Node", "Given", "Looks like"], rows)
+    table = html_table("Given labels that look wrong", ["Node", "Given", "Looks like"], rows)
     return f"<h3>Labels worth a second look</h3>\n<p>{safe(text)}</p>\n{table}"
 
 
@@ -190,7 +187,7 @@ def _node_table(findings: Findings, nodes: Array, caption: str, with_given: bool
         label = f"{_breakable(str(labels[node])) or 'none'}<small>{_breakable(more)}</small>"
         sure = safe(percent(float(confidence[node]), 0))
         rows.append([button, label, sure, f"{degree[node]:,}"])
-    return _table(caption, ["Node", "Predicted", "Sure", "Links"], rows, {"Sure", "Links"})
+    return html_table(caption, ["Node", "Predicted", "Sure", "Links"], rows, {"Sure", "Links"})
 
 
 def _breakable(text: str) -> str:
@@ -247,7 +244,7 @@ def _class_table(findings: Findings) -> str:
         ]
         for row in rows
     ]
-    return _table(caption, columns, table, numbers=set(columns[1:]))
+    return html_table(caption, columns, table, numbers=set(columns[1:]))
 
 
 def trust(findings: Findings) -> str:
@@ -300,7 +297,7 @@ def _set_table(findings: Findings) -> str:
         covered = wilson_interval(int(sets[index, findings.graph.labels[index]].sum()), len(index))
         text += f" On test nodes it was {_interval(covered)}."
     caption = f"Nodes by the number of classes in their set, for a coverage of {target}"
-    table = _table(caption, ["Set", "Nodes", "Share"], rows, numbers={"Nodes", "Share"})
+    table = html_table(caption, ["Set", "Nodes", "Share"], rows, numbers={"Nodes", "Share"})
     return f"<h3>Classes that a node may have</h3>\n<p>{safe(text)}</p>\n{table}"
 
 
@@ -316,7 +313,7 @@ def _threshold_table(findings: Findings) -> str:
         "What you get if you use only labels that the model is sure of; in brackets where the true "
         "share lies with 95 % confidence"
     )
-    return _table(caption, columns, rows, numbers={columns[1], columns[2]})
+    return html_table(caption, columns, rows, numbers={columns[1], columns[2]})
 
 
 def _interval(value: Interval | None) -> str:
@@ -345,7 +342,9 @@ def data(findings: Findings) -> str:
         [_breakable(row.name), f"{row.n_labelled:,}", percent(row.n_labelled / known)]
         for row in rows
     ]
-    counts = _table(about, ["Class", "Labelled nodes", "Share"], table, {"Labelled nodes", "Share"})
+    counts = html_table(
+        about, ["Class", "Labelled nodes", "Share"], table, {"Labelled nodes", "Share"}
+    )
     return f'<div class="pair"><div>{card}</div><div>{counts}</div></div>'
 
 
@@ -359,7 +358,7 @@ def learning(fitted: FittedModel, has_history: bool) -> str:
             [safe(name.replace("_", " ")), safe(_shown(value))] for name, value in settings.items()
         ]
         method = safe(str(getattr(fitted, "method", "This method")))
-        table = _table("What the method was given", ["Setting", "Value"], rows)
+        table = html_table("What the method was given", ["Setting", "Value"], rows)
         return f"<p>{method} does not learn epoch by epoch, so there are no curves.</p>\n{table}"
     text = (
         f"Training took {count(fitted.n_epochs, 'epoch')}: so many times the model saw its labels. "
@@ -379,7 +378,7 @@ def learning(fitted: FittedModel, has_history: bool) -> str:
         for name, value in settings.items()
         if value is not None
     ]
-    table = _table("What the model was trained with", ["Setting", "Value"], rows)
+    table = html_table("What the model was trained with", ["Setting", "Value"], rows)
     parts.append(f"<details><summary>Settings</summary>\n{table}\n</details>")
     if fitted.choice:
         parts.append(f"<p>Settings were chosen on held-out labels: {safe(fitted.choice)}.</p>")
@@ -402,7 +401,7 @@ def _chart(name: str, caption: str, kind: str = "") -> str:
     )
 
 
-def _table(
+def html_table(
     caption: str,
     columns: Sequence[str],
     rows: Sequence[Sequence[str]],

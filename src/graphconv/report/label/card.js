@@ -172,7 +172,11 @@ function skip() {
   if (card && !$("skip").disabled) give([card.node], "", "skip", card.id);
 }
 
-async function undo() {
+// One after the other, however fast the key is pressed.
+let undoing = Promise.resolve();
+function undo() { undoing = undoing.then(undoLast); }
+
+async function undoLast() {
   if (isAnswering) return;
   const done = await trying(() => send("undo", { page }));
   if (!done) return;

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphconv.graph import Graph, IntArray
-from graphconv.report.label.cards import Cards
+from graphconv.report.cards import Cards
 from graphconv.report.label.places import Places, place_nodes
 from graphconv.report.label.questions import Questions
 from graphconv.results.answers import Action, Answers

@@ -11,6 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphconv.graph import Graph, IntArray
+from graphconv.io.readers import LoadedGraph
+from graphconv.io.table_encoding import TableEncoding
+from graphconv.io.table_files import as_text
 from graphconv.io.wording import is_missing, one_line
 
 _MAX_COLUMNS, _MAX_TEXT, _MAX_FEATURES = 30, 2000, 12
@@ -26,11 +29,21 @@ class Cards:
     graph : Graph
     table : mapping of str to sequence
         Columns as they came, one value for each of the first nodes; nodes that only edges name
-        have none. Empty where the data is no table: features stand for it then.
+        have none. Empty where the table is not at hand: features stand for it then.
+    encoding : TableEncoding, optional
+        How features were made of columns, where they were: it tells the one from the other.
     """
 
     graph: Graph
     table: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    encoding: TableEncoding | None = None
+
+    @classmethod
+    def of_loaded(cls, loaded: LoadedGraph) -> Cards:
+        """Cards of all that was read, whatever it was read from."""
+        frame = loaded.node_table
+        table = {} if frame is None else {str(c): as_text(frame[c]).tolist() for c in frame.columns}
+        return cls(loaded.graph, table, loaded.encoding)
 
     def columns(self, node: int) -> list[tuple[str, str]]:
         """Names and values to show; empty cells are left out."""
@@ -44,23 +57,37 @@ class Cards:
         return self._features(node)
 
     def _features(self, node: int) -> list[tuple[str, str]]:
-        """The features that are not zero, the largest first."""
+        """The features that are not zero, by the column they were made of, the largest first."""
         features = self.graph.features
         if features is None:
             return []
         row = features[[node]]
         values = row.toarray().ravel() if sp.issparse(row) else np.asarray(row).ravel()
         filled = np.flatnonzero(values)
-        order = filled[np.argsort(-np.abs(values[filled]), kind="stable")]
+        order = filled[np.argsort(-np.abs(values[filled]), kind="stable")].tolist()
         names = self.graph.feature_names
-        return [
-            (f"feature {column}" if names is None else names[column], f"{values[column]:.4g}")
-            for column in order[:_MAX_FEATURES].tolist()
-        ]
+        if names is None:
+            return [(f"feature {k}", f"{values[k]:.4g}") for k in order[:_MAX_FEATURES]]
+        shown: dict[str, list[str]] = {}
+        for place in order:
+            column = self._column_of.get(place, names[place])
+            # "town=Rome" and "title:graph" say what they are; a number has its value to say.
+            rest = names[place].removeprefix(column)
+            said = rest[1:] if rest[:1] in ("=", ":") else f"{rest} {values[place]:.4g}".strip()
+            shown.setdefault(column, []).append(said)
+        cells = [(name, ", ".join(parts[:_MAX_FEATURES])) for name, parts in shown.items()]
+        return cells[:_MAX_COLUMNS]
+
+    @cached_property
+    def _column_of(self) -> dict[int, str]:
+        """The column that each feature was made of."""
+        made = {} if self.encoding is None else self.encoding.features_of_columns
+        return {place: name for name, places in made.items() for place in places}
 
     def summary(self, node: int) -> str:
         """One line about a node, for tables."""
-        texts = [one_line(value) for _, value in self.columns(node)] if self.table else []
+        is_readable = self.table or self.encoding is not None
+        texts = [one_line(value) for _, value in self.columns(node)] if is_readable else []
         longest = max(texts, key=len, default="")
         return longest[:140]
 
