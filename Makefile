@@ -6,8 +6,8 @@ NATIVE := $(wildcard CMakeLists.txt native/*)
 # Wheels come from the registry as they are; only graphconv itself may be compiled.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint accuracy strong choose reproduce results settings bench performance labelling scale \
-	docs guide screenshots sanitize wheels sbom audit fuzz faults kills mutants clean
+.PHONY: demo test lint accuracy strong choose reproduce results settings bench performance labelling latency \
+	scale docs guide screenshots sanitize wheels sbom audit fuzz faults kills mutants clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/graphconv demo
@@ -62,6 +62,12 @@ performance: $(VENV)/.runtime
 # then the plot and the table of docs/labelling.md. Some minutes.
 labelling: $(VENV)/.runtime
 	$(BIN)/python scripts/simulate_labelling.py
+	$(BIN)/python scripts/build_labelling.py
+
+# How long after an answer the labelling page has what it changes; a minute, on a machine that does
+# nothing else.
+latency: $(VENV)/.develop
+	$(BIN)/python -m scripts.measure_latency
 	$(BIN)/python scripts/build_labelling.py
 
 # 10 million nodes and 100 million edges from tables to predictions; needs 30 GB of disk.

@@ -12,6 +12,7 @@ from graphconv.io.files import replacing_file
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "labelling.md"
 MEASURED = ROOT / "measured" / "labelling.json"
+LATENCY = ROOT / "measured" / "latency.json"
 TITLES = {"cora": "Cora", "citeseer": "Citeseer", "pubmed": "Pubmed"}
 
 
@@ -54,14 +55,29 @@ def _share(number: float | None) -> str:
     return "none yet" if number is None else f"{number:.0f} %"
 
 
+def latency_lines(found: dict[str, Any]) -> str:
+    """How long a page waits for what an answer changes."""
+    lines = [
+        "How long after an answer the page has what it changes (two cores, `make latency`):",
+        "",
+        "| | answers | median | 95th percentile |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name, row in found.items():
+        times = f"{row['median']} ms | {row['95th percentile']} ms"
+        lines.append(f"| {TITLES.get(name, name)} | {row['answers']} | {times} |")
+    return "\n" + "\n".join(lines) + "\n"
+
+
 def pages() -> dict[Path, str]:
     """The page with the text it should have."""
     result = json.loads(MEASURED.read_text(encoding="utf-8"))
+    latency = json.loads(LATENCY.read_text(encoding="utf-8"))
     before = PAGE.read_text(encoding="utf-8")
     place = re.compile(r"(?<=<!-- make labelling -->\n\n).*?(?=\n<!-- end -->)", re.DOTALL)
     if not place.search(before):
         raise SystemExit(f"{PAGE.name} must hold the marks of `make labelling`")
-    return {PAGE: place.sub(lambda _: block(result), before, count=1)}
+    return {PAGE: place.sub(lambda _: block(result) + latency_lines(latency), before, count=1)}
 
 
 def main() -> None:

@@ -25,9 +25,10 @@ MAX_BYTES = 200_000
 # Section that each picture shows, and at most how many pixels from its top.
 SHOTS = {
     "short": ("#short", 900),
-    "map": ("#find", 1100),
+    "map": ("#find", 1600),
     "unsure": ("#unsure", 620),
     "good": ("#good", 1300),
+    "drives": ("#drives", 640),
     "trust": ("#trust", 1200),
     "data": ("#data-card", 900),
     "learning": ("#learning", 700),
@@ -35,12 +36,16 @@ SHOTS = {
 
 
 def photograph(browser: Browser, page: Path) -> Image.Image:
-    """The whole page, once its charts are drawn."""
-    browser.open(page, width=WIDTH, height=1000)
-    browser.wait("document.querySelectorAll('.chart .main-svg').length > 3", "charts")
-    height = browser.run("return document.documentElement.scrollHeight")
-    browser.open(page, width=WIDTH, height=height)
-    browser.wait("document.querySelectorAll('.chart .main-svg').length > 3", "charts")
+    """The whole page, once its charts are drawn, with the node shown that it is least sure of."""
+    height = 1000
+    for _ in range(2):
+        browser.open(page, width=WIDTH, height=height)
+        browser.wait("document.querySelectorAll('.chart .main-svg').length > 3", "charts")
+        browser.run(
+            "choose(Number(document.querySelector('#unsure [data-node]').dataset.node), false)"
+        )
+        browser.wait("document.querySelector('#node h4') !== null", "the node")
+        height = browser.run("return document.documentElement.scrollHeight")
     return Image.open(io.BytesIO(browser.driver.get_screenshot_as_png())).convert("RGB")
 
 

@@ -1,5 +1,6 @@
 """The labelling page in a real browser, used as people use it."""
 
+import threading
 import time
 
 import numpy as np
@@ -339,6 +340,29 @@ def test_keyboard_only_and_names_for_screen_readers(desk):
     )
     assert unnamed == []
     assert desk.page.run("return document.getElementById('saved').getAttribute('aria-live')")
+
+
+def test_a_slow_fit_says_how_old_the_picture_is(desk, monkeypatch):
+    """As on a large graph: the model follows when it can, and answers never wait for it."""
+    desk.open()
+    desk.answer()
+    may_go_on = threading.Event()
+    fit = desk.session.learner.fit
+
+    def slow_fit(*arguments):
+        may_go_on.wait(60)
+        return fit(*arguments)
+
+    monkeypatch.setattr(desk.session.learner, "fit", slow_fit)
+    for _ in range(2):
+        node = desk.node
+        desk.page.press("1")
+        desk.page.wait(f"question.node !== {node}", "the next question")
+    assert len(desk.saved()) == 3
+    old = "/the picture is \\d+ s old/.test(document.getElementById('headline').textContent)"
+    desk.page.wait(old, "the age of the picture")
+    may_go_on.set()
+    desk.page.wait(f"!{old} && state.picture === state.answers", "the picture")
 
 
 def test_signing_in_with_a_password(browser, graph, tmp_path):

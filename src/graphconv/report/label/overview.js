@@ -3,12 +3,21 @@
 
 // Progress
 
+function showHeadline() {
+  const s = state, age = ageOfPicture();
+  $("headline").textContent = `${plural(s.nLabelled, "label")}, ${number(s.nNodes - s.nLabelled)} nodes to go` +
+    (age > 2 ? ` · the picture is ${Math.round(age)} s old` : "") + (s.who ? ` · ${s.who}` : "");
+}
+
+// How many seconds ago the first answer came that the picture does not show.
+const ageOfPicture = () => state.picture === state.answers ? 0 : state.age + (performance.now() - state.cameAt) / 1000;
+// A fit of a large graph takes a while, in which there are no news.
+setInterval(() => { if (state && ageOfPicture() > 0) showHeadline(); }, 1000);
+
 function showProgress() {
   const s = state;
   const certain = s.classes.reduce((sum, one) => sum + one.certain, 0);
-  const open = s.nNodes - s.nLabelled;
-  $("headline").textContent = `${plural(s.nLabelled, "label")}, ${number(open)} nodes to go` +
-    (s.age > 2 ? ` · the picture is ${Math.round(s.age)} s old` : "") + (s.who ? ` · ${s.who}` : "");
+  showHeadline();
   if (s.trouble) alarm(s.trouble);
   const e = s.estimate;
   $("estimate").textContent = e ? percent(e.share) : "not known yet";

@@ -25,7 +25,8 @@ let several = [];        // nodes in the lasso
 let afterNaming = null;  // what to do with the name of a new class
 const latencies = [];
 
-const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)} %`;
+// Nearly certain is not certain.
+const percent = share => share < 1 && share >= .995 ? "over 99 %" : `${(100 * share).toFixed(0)} %`;
 const number = n => n.toLocaleString("en");
 const plural = (n, noun) => `${number(n)} ${noun}${n === 1 ? "" : "s"}`;
 // As the map's shader has it: a class beyond the colours gets one again, with another shape.
@@ -106,7 +107,7 @@ let isRefreshing = false, isStale = false;
 
 function show(next) {
   if (state && next.revision < state.revision) return;
-  state = next;
+  state = { ...next, cameAt: performance.now() };
   showProgress();
   refreshSoon();
 }
