@@ -93,6 +93,15 @@ class Desk:
         )
         return node
 
+    def click(self, selector):
+        """With the mouse, in the middle of an element."""
+        x, y = self.page.run(
+            "const b = document.querySelector(arguments[0]).getBoundingClientRect();"
+            "return [b.left + b.width / 2, b.top + b.height / 2]",
+            selector,
+        )
+        self.page.move_mouse(x, y, click=True)
+
     def saved(self):
         """What the file holds: label by node."""
         held = latest_labels(read_label_lines(self.session.answers.file.path))
@@ -130,16 +139,16 @@ def test_label_by_mouse_undo_and_skip(desk):
     desk.open()
     first = desk.answer()
     second = desk.node
-    desk.page.run("document.querySelector('#classes button').click()")
+    desk.click("#classes button")
     desk.page.wait(f"question.node !== {second}", "the next question")
     assert len(desk.saved()) == 2
     desk.page.press("u")
     desk.page.wait(f"question.node === {second} && card.label < 0", "the question again")
     assert list(desk.saved()) == desk.ids(first)
-    desk.page.run("document.getElementById('skip').click()")
+    desk.click("#skip")
     desk.page.wait(f"question.node !== {second}", "the next question")
     assert desk.session.answers.skipped == {second}
-    desk.page.run("document.getElementById('undo').click()")
+    desk.click("#undo")
     until(lambda: not desk.session.answers.skipped)
     for _ in range(2):
         desk.page.press("u")

@@ -363,24 +363,33 @@ def test_relation_nodes_are_not_on_the_map(tmp_path):
 
 def test_command_line(run, tmp_path):
     write_papers(tmp_path / "papers")
-    done = run("train", *TABLES, *COLUMNS, "--max-epochs", 20, "--report")
+    done = run("train", *TABLES, *COLUMNS, "--max-epochs", 20, "--report", "--name", "Our papers")
     assert "model, predictions.csv and report.html written to runs/papers" in done.err
     page = Page(tmp_path / "runs/papers/report.html")
-    assert "Report: papers" in page.text
+    assert page.text.startswith("Our papers")
     assert len(page.data["nodes"]["ids"]) == 150
+    with_table = page.data["columns"]
+    assert "Without its links" in page.text
 
-    results = run("report", "runs/papers", "-o", "page.html", "--json").json
+    results = run("report", "runs/papers", "-o", "page.html", "--name", "Our papers", "--json").json
+    # The table is not in the folder: of titles their words are left.
+    again = Page(tmp_path / "page.html")
+    from_features = again.data["columns"]
+    assert again.text == page.text
+    assert [key for key in page.data if again.data[key] != page.data[key]] == ["columns"]
+    assert set(from_features["names"]) <= set(with_table["names"])
+    assert from_features["cells"] != with_table["cells"]
     assert results == {
         "n_nodes": 150,
         "bytes": (tmp_path / "page.html").stat().st_size,
         "output": "page.html",
     }
     inside = (tmp_path / "runs/papers/report.html").read_bytes()
-    assert (tmp_path / "page.html").read_bytes() == inside
     assert run("report", "runs/papers").err == ["report written to runs/papers/report.html"]
     # A training that had finished is not run again, but reported on.
     (tmp_path / "runs/papers/report.html").unlink()
-    done = run("train", *TABLES, *COLUMNS, "--max-epochs", 20, "--report", "--resume")
+    more = ("--report", "--name", "Our papers", "--resume")
+    done = run("train", *TABLES, *COLUMNS, "--max-epochs", 20, *more)
     assert any("this training had finished" in line for line in done.err)
     assert (tmp_path / "runs/papers/report.html").read_bytes() == inside
     # A folder with a report in it is still a model folder, and can be trained into again.
@@ -390,11 +399,21 @@ def test_command_line(run, tmp_path):
 def test_command_line_refusals(run, tmp_path):
     done = run("report", "nowhere", expect=2)
     assert done.err == ["graphconv: nowhere must be a graphconv model folder, but is not there"]
+    done = run("train", "karate", "--name", "Our club", expect=2)
+    assert done.err == ["graphconv: --name is the title of the report: it needs --report"]
     done = run("report", "nowhere", "-o", "page.pdf", expect=2)
     assert done.err == ["graphconv: output must end in .html, got page.pdf"]
     (tmp_path / "page.html").mkdir()
     done = run("report", "nowhere", "-o", "page.html", expect=2)
     assert done.err == ["graphconv: output must be a file to write, got the folder page.html"]
+
+
+def test_the_page_of_cora_is_below_two_megabytes(tmp_path):
+    fitted = fit_gcn(load_dataset("cora"), preset="paper", overrides={"max_epochs": 50})
+    write_report(fitted, tmp_path / "report.html")
+    assert (tmp_path / "report.html").stat().st_size < 2_000_000
+    page = Page(tmp_path / "report.html")
+    assert len(page.data["why"]) > 20
 
 
 def test_page_is_small_and_begins_with_the_answer(tmp_path):
@@ -410,7 +429,7 @@ def test_page_is_small_and_begins_with_the_answer(tmp_path):
     order = [page.text.index(title) for title in ("Surest nodes", "Find a node Node id")]
     assert order == sorted(order)
     names = [section["id"] for section in page.all("section")]
-    assert names[:4] == ["short", "good", "trust", "unsure"]
+    assert names[:5] == ["short", "good", "drives", "trust", "unsure"]
 
 
 def test_few_test_nodes_get_no_calibration_headline():
