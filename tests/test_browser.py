@@ -150,7 +150,7 @@ def test_search_finds_and_marks_a_node(page, club):
 def test_a_node_has_neighbours_columns_and_reasons(page, club):
     path, fitted = club
     page.open(path)
-    assert "Without its links" in page.text("#drives")
+    assert "There are no features" in page.text("#drives")
     search(page, "11")  # member 11 is linked with the instructor only
     listed = "return [...document.querySelectorAll('#node li button')].map(e => e.textContent)"
     assert page.run(listed) == ["0"]
@@ -163,6 +163,17 @@ def test_a_node_has_neighbours_columns_and_reasons(page, club):
     assert "speaks" in page.text("#node ul:last-child") or "decides it" in page.text("#node")
     node_id = fitted.graph.node_ids[explained[0]]
     assert page.text("#node h3") == f"Node {node_id}"
+
+
+def test_what_drives_the_labels_has_bars(page, crowd):
+    page.open(crowd[0])
+    assert "Without its links" in page.text("#drives")
+    widths = page.run(
+        "return [...document.querySelectorAll('#drives .bar')]"
+        ".map(e => e.getBoundingClientRect().width)"
+    )
+    assert len(widths) > 2
+    assert max(widths[:2]) > 20
 
 
 def test_search_by_a_part_of_an_id(page, crowd):

@@ -18,6 +18,8 @@ def drives(found: Drivers | None, judged_by: str) -> str:
         return (
             "<p>This method labels no other graph than its own, so nothing can be taken away.</p>"
         )
+    if not found.whole:
+        return "<p>There are no features: who is linked with whom is all that the model knows.</p>"
     parts = [f"<p>{safe(text)}</p>" for text in _in_words(found, judged_by)]
     parts.append(_table("What is lost without it, over all nodes", found.whole, found))
     if found.columns:
@@ -38,20 +40,13 @@ def drives(found: Drivers | None, judged_by: str) -> str:
 
 
 def _in_words(found: Drivers, judged_by: str) -> list[str]:
-    links, *rest = found.whole
-    said = [
+    links, features = found.whole
+    return [
         f"Without its links, {percent(links.changed, 0)} of all nodes would be labelled otherwise"
-        f"{_right(links, found, judged_by)}."
+        f"{_right(links, found, judged_by)}.",
+        f"With all features dealt out among the nodes at random, {percent(features.changed, 0)} "
+        f"would{_right(features, found, judged_by)}.",
     ]
-    if rest:
-        features = rest[0]
-        said.append(
-            f"With all features dealt out among the nodes at random, "
-            f"{percent(features.changed, 0)} would{_right(features, found, judged_by)}."
-        )
-    else:
-        said.append("There are no features: who is linked with whom is all there is.")
-    return said
 
 
 def _right(one: Driver, found: Drivers, judged_by: str) -> str:

@@ -55,7 +55,7 @@ class Drivers:
     Parameters
     ----------
     whole : tuple of Driver
-        Links and features, each as a whole.
+        Links and features, each as a whole; nothing where there are no features.
     columns, features : tuple of Driver
         Single columns and features, what changes most labels first.
     accuracy : float or None
@@ -100,11 +100,15 @@ def find_drivers(
     >>> [(one.name, one.changed) for one in found.whole]
     [('links', 0.0), ('features', 0.44)]
     """
-    trial = _Trial(relabel, graph, held_out)
-    whole = [trial.without("links", "links", _without_links(graph))]
     if graph.features is None:
-        return Drivers(tuple(whole), (), (), trial.accuracy, 0)
-    whole.append(trial.without("features", "features", _dealt_out(graph, None)))
+        # A model that knows a node by its place alone has learned what its links say: taking
+        # them away afterwards would tell nothing.
+        return Drivers((), (), (), None, 0)
+    trial = _Trial(relabel, graph, held_out)
+    whole = [
+        trial.without("links", "links", _without_links(graph)),
+        trial.without("features", "features", _dealt_out(graph, None)),
+    ]
     most = int(np.clip(WORK // _cost(graph), 4, MOST_TRIED))
     many = {name: own for name, own in (columns or {}).items() if len(own) > 1}
     tried = _most_telling(graph, trial.found, most)
