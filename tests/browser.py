@@ -32,7 +32,9 @@ def open_browser():
     ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return Browser(webdriver.Chrome(options=options, service=Service(DRIVER)))
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    driver.set_script_timeout(120)  # a busy machine draws 100,000 nodes slowly
+    return Browser(driver)
 
 
 class Browser:
