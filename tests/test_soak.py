@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.label_server import is_settled, until
+from tests.label_server import until
 
 from graphconv import Graph, load_dataset
 from graphconv.io.label_file import LabelFile
-from graphconv.report.label.cards import Cards
+from graphconv.report.cards import Cards
 from graphconv.report.label.session import Session
 from graphconv.results.answers import Answers
 from graphconv.results.labelling import Learner
@@ -44,7 +44,7 @@ def test_memory_and_open_files_stay(tmp_path):
         try:
             for node, name in ((0, "red"), (33, "blue")):
                 session.give([node], name, "me", "chosen")
-            until(lambda: is_settled(session))
+            until(lambda: session.is_settled)
             assert session.undo("me") is not None
         finally:
             session.close()
