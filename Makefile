@@ -114,7 +114,10 @@ sbom: $(VENV)/.runtime
 
 audit: $(VENV)/.runtime
 	$(PIP) pip-audit
-	$(BIN)/pip-audit --local --skip-editable
+	@$(BIN)/pip-audit --local --skip-editable 2> build/audit.txt; code=$$?; \
+	if grep -q 'ConnectionError\|ServiceError' build/audit.txt; then \
+		echo "audit: the service that knows of vulnerabilities can't be reached: nothing was checked"; exit 2; \
+	fi; cat build/audit.txt; exit $$code
 
 # Changed files to every reader, for ten minutes: `make fuzz SECONDS=36000` for longer; it can be
 # interrupted and goes on where it was. Every finding names the input, which follows from the seed.

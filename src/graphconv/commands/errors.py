@@ -12,10 +12,17 @@ from graphconv.commands.console import TrainingStoppedError
 from graphconv.commands.option_names import as_options
 from graphconv.commands.terminal import for_terminal
 from graphconv.io.wording import one_line, printable
+from graphconv.storage.memory import address_limit, in_units
+
+# Addresses that loading torch takes; where it gets fewer, it ends the process.
+_ADDRESSES_TO_LOAD = 1_000_000_000
 
 
 def exit_code(app: typer.Typer) -> int:
     """Run the command that the arguments name: 0 if it went well, 2 on an error, 130 on Ctrl-C."""
+    if address_limit() < _ADDRESSES_TO_LOAD:
+        allowed, needed = in_units(address_limit()), in_units(_ADDRESSES_TO_LOAD)
+        return _fail(f"a process may have {allowed} of addresses here (ulimit -v), {needed} needed")
     try:
         code = app(prog_name="graphconv", standalone_mode=False)
     except typer.exceptions.TyperException as error:

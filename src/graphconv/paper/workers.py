@@ -60,7 +60,7 @@ def run_all(
         For each series that failed, by fingerprint, why. All others are done.
     """
     pieces = _missing_pieces(wanted, log, data_dir)
-    n_workers = min(n_workers or n_cores(), len(pieces))
+    n_workers = min(n_workers or n_cores(), len(pieces)) if _can_share_locks() else 1
     alone = [piece for piece in pieces if piece.is_alone or n_workers == 1]
     beside = [piece for piece in pieces if not (piece.is_alone or n_workers == 1)]
     work = _Round(log, progress, count_by_cost(progress, pieces), data_dir)
@@ -70,6 +70,15 @@ def run_all(
         with _pool(n_workers) as pool:
             work.run_beside(pool, beside, n_workers)
     return work.failed
+
+
+def _can_share_locks() -> bool:
+    """Whether processes can wait for each other: not without /dev/shm."""
+    try:
+        multiprocessing.get_context("spawn").Lock()
+    except (OSError, ImportError):
+        return False
+    return True
 
 
 def n_cores() -> int:

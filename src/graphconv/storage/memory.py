@@ -11,7 +11,7 @@ _NO_LIMIT = 1 << 60
 
 
 def available_memory() -> int:
-    """Bytes that this process can still take, by the machine and by its control group.
+    """Bytes that this process can still take, by the machine, its control group and its limits.
 
     Processes that torchrun has started on one machine get equal shares of what it has.
 
@@ -21,7 +21,8 @@ def available_memory() -> int:
     >>> available_memory() > 0
     True
     """
-    free = max(0, min(_free_on_machine(), _left_in_group(Path("/sys/fs/cgroup"))))
+    group = _left_in_group(Path("/sys/fs/cgroup"))
+    free = max(0, min(_free_on_machine(), group, _left_of_addresses()))
     return free // n_processes_here()
 
 
@@ -69,6 +70,34 @@ def _free_on_machine() -> int:
         return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (ValueError, OSError, AttributeError):  # not on this system
         return _NO_LIMIT
+
+
+def address_limit() -> int:
+    """Bytes of addresses that the system lets a process have (`ulimit -v`); a lot without a limit.
+
+    Examples
+    --------
+    >>> from graphconv.storage.memory import address_limit
+    >>> address_limit() > 0
+    True
+    """
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return _NO_LIMIT
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return _NO_LIMIT if limit == resource.RLIM_INFINITY else limit
+
+
+def _left_of_addresses() -> int:
+    limit = address_limit()
+    if limit >= _NO_LIMIT:
+        return _NO_LIMIT
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return limit
+    return max(0, limit - pages * os.sysconf("SC_PAGE_SIZE"))
 
 
 def _left_in_group(root: Path) -> int:

@@ -1,0 +1,167 @@
+"""The command line where a process has few rights: no root, no home, no /dev/shm, little memory."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.command_line import PATIENCE, ROOT, Done
+
+from graphconv.storage import memory
+
+_NOBODY = 65534
+# Reading stays allowed, since the interpreter may be in a folder of root's own; writing does not.
+_AS_NOBODY = (
+    *("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups", "--no-new-privs"),
+    *(f"--{which}=-all,+dac_read_search" for which in ("inh-caps", "ambient-caps", "bounding-set")),
+)
+_WITHOUT_SHM = (
+    *("unshare", "--mount", "--propagation", "private", "sh", "-c"),
+    'mount -t tmpfs -o ro,size=4k tmpfs /dev/shm && exec "$@"',
+    "sh",
+)
+_TRAIN = ("train", "karate", "--max-epochs", "5")
+
+
+def call(*command, cwd, environment=None, **options):
+    """Run a command, of which graphconv's own begin with sys.executable; what it left."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **(environment or {})}
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        **options,
+    )
+    return Done(done.returncode, done.stdout, done.stderr.splitlines())
+
+
+def graphconv(*arguments):
+    return (sys.executable, "-m", "graphconv", *map(str, arguments))
+
+
+@pytest.fixture
+def needs_root(tmp_path):
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("needs root on Linux to give rights up")
+    for tool in (_AS_NOBODY, (*_WITHOUT_SHM, *_AS_NOBODY)):
+        if shutil.which(tool[0]) is None or call(*tool, "true", cwd=tmp_path).code != 0:
+            pytest.skip(f"{tool[0]} does not work here")
+
+
+@pytest.fixture
+def folder(needs_root, tmp_path):
+    """A folder that the user nobody may write to, beside a home where that is forbidden."""
+    (tmp_path / "home").mkdir(mode=0o555)
+    (tmp_path / "mine").mkdir()
+    os.chown(tmp_path / "mine", _NOBODY, _NOBODY)
+    refused = call(*_AS_NOBODY, "touch", tmp_path / "home/x", cwd=tmp_path / "mine")
+    assert refused.code != 0, "a home that can be written to proves nothing"
+    return tmp_path / "mine"
+
+
+def home_of(folder):
+    """The environment with the read-only home, and the cache elsewhere."""
+    unset = dict.fromkeys(("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR"), "")
+    return {**unset, "HOME": str(folder.parent / "home"), "GRAPHCONV_CACHE": str(folder / "cache")}
+
+
+def test_a_user_without_rights_and_without_a_home(folder):
+    for command in (
+        (*_TRAIN, "--report", "-o", "model"),
+        ("predict", "model", "-o", "predictions.csv"),
+        ("compare", "karate", "--methods", "gcn,label-propagation", "--splits", "2", "-o", "c"),
+    ):
+        done = call(*_AS_NOBODY, *graphconv(*command), cwd=folder, environment=home_of(folder))
+        assert done.code == 0, done
+        assert not any("Error" in line or "Traceback" in line for line in done.err), done.err
+    written = [path for path in folder.rglob("*") if path.is_file()]
+    assert {path.stat().st_uid for path in written} == {_NOBODY}
+    assert {"report.html", "compare.png", "predictions.csv"} <= {path.name for path in written}
+
+
+def test_what_may_not_be_written_is_said_in_one_line(folder):
+    command = graphconv(*_TRAIN, "-q", "-o", folder.parent / "home/model")
+    done = call(*_AS_NOBODY, *command, cwd=folder, environment=home_of(folder))
+    assert (done.code, len(done.err)) == (2, 1), done
+    assert "Permission denied" in done.err[0]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        _TRAIN,
+        ("compare", "karate", "--methods", "gcn", "--splits", "2"),
+        ("reproduce", "random-splits", "--dataset", "cora", "--runs", "2", "--workers", "2"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_without_shared_memory(folder, command):
+    arguments = graphconv(*command, "-o", "out")
+    hidden = call(*_WITHOUT_SHM, "touch", "/dev/shm/x", cwd=folder)
+    assert hidden.code != 0, "/dev/shm is still there"
+    done = call(*_WITHOUT_SHM, *arguments, cwd=folder)
+    assert done.code == 0, done
+    assert not any("Traceback" in line for line in done.err), done.err
+
+
+def limited(n_bytes):
+    """What to do in a new process so that it gets no more addresses than this."""
+
+    def limit():
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (n_bytes, n_bytes))
+
+    return limit
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="addresses are limited on Linux alone")
+
+
+@linux
+@pytest.mark.parametrize(("megabytes", "code"), [(300, 2), (700, 2), (2000, 0)])
+def test_few_addresses(tmp_path, megabytes, code):
+    # Threads take addresses too, as many as there are cores.
+    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "GRAPHCONV_THREADS": "1"}
+    done = call(
+        *graphconv(*_TRAIN, "-q", "-o", "model"),
+        cwd=tmp_path,
+        environment=threads,
+        preexec_fn=limited(megabytes * 1_000_000),
+    )
+    assert done.code == code, done
+    assert (tmp_path / "model").exists() == (code == 0)
+    if code:
+        said = f"a process may have {megabytes} MB of addresses here (ulimit -v), 1.0 GB needed"
+        assert done.err == [f"graphconv: {said}"]
+
+
+@linux
+def test_the_limit_on_addresses_counts_as_memory(tmp_path):
+    code = "from graphconv.storage.memory import available_memory as a; print(a())"
+    done = call(sys.executable, "-c", code, cwd=tmp_path, preexec_fn=limited(500_000_000))
+    assert 0 < int(done.out) < 500_000_000
+    assert memory.address_limit() == memory._NO_LIMIT
+
+
+def test_a_control_group_with_little_memory(needs_root, tmp_path):
+    """Its files are laid over the machine's own, in a view of the mounts that ends with the run."""
+    values = {"limit_in_bytes": 300_000_000, "usage_in_bytes": 290_000_000, "stat": "cache 0"}
+    group = tmp_path / "group/memory"
+    group.mkdir(parents=True)
+    for name, value in values.items():
+        Path(group / f"memory.{name}").write_text(f"{value}\n")
+    code = "from graphconv.storage.memory import available_memory as a; print(a())"
+    bound = 'mount --bind "$0" /sys/fs/cgroup && exec "$@"'
+    done = call(
+        *("unshare", "--mount", "--propagation", "private", "sh", "-c", bound),
+        *(tmp_path / "group", sys.executable, "-c", code),
+        cwd=tmp_path,
+    )
+    assert done.out == "10000000\n", done
