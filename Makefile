@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+TOOLS := build/tools
 NATIVE := $(wildcard CMakeLists.txt native/*)
 # Wheels come from the registry as they are; only graphconv itself may be compiled.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
@@ -107,17 +108,17 @@ wheels: $(BIN)/pip
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist/repaired dist/*.whl
 	bash scripts/try_wheel.sh $(PYTHON) dist/repaired/*.whl
 
-# Dependencies with versions and licences, as CycloneDX; and what is known against them.
-sbom: $(VENV)/.runtime
-	$(PIP) cyclonedx-bom
-	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-file sbom.json $(BIN)/python
+# Dependencies with versions and licences, as CycloneDX, into dist/; and what is known against them.
+# The programs for it have an environment of their own, so that they are not among the dependencies.
+sbom: $(VENV)/.runtime $(TOOLS)/bin/pip
+	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check cyclonedx-bom
+	mkdir -p dist
+	$(TOOLS)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-file dist/sbom.json $(BIN)/python
 
-audit: $(VENV)/.runtime
-	$(PIP) pip-audit
-	@$(BIN)/pip-audit --local --skip-editable 2> build/audit.txt; code=$$?; \
-	if grep -q 'ConnectionError\|ServiceError' build/audit.txt; then \
-		echo "audit: the service that knows of vulnerabilities can't be reached: nothing was checked"; exit 2; \
-	fi; cat build/audit.txt; exit $$code
+audit: $(VENV)/.runtime $(TOOLS)/bin/pip
+	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check pip-audit
+	@$(BIN)/python scripts/audit.py $(TOOLS)/bin/pip-audit \
+		$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 
 # Changed files to every reader, for ten minutes: `make fuzz SECONDS=36000` for longer; it can be
 # interrupted and goes on where it was. Every finding names the input, which follows from the seed.
@@ -140,6 +141,9 @@ kills: $(VENV)/.develop
 
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
+
+$(TOOLS)/bin/pip:
+	$(PYTHON) -m venv $(TOOLS)
 
 $(VENV)/.runtime: $(BIN)/pip pyproject.toml $(NATIVE)
 	$(PIP) --editable .
