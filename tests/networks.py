@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from graphconv import kernels
+from graphconv.engine._steps import Given
 from graphconv.engine.batches import make_batch
 from graphconv.engine.network import Network
-from graphconv.engine.steps import Given
 from graphconv.models.gcn import GCN
 from graphconv.models.model import Model
 from graphconv.models.propagation import Propagation

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import graphconv
-from graphconv.io.amounts import amount, amount_format
+from graphconv.io._amounts import amount, amount_format
 from graphconv.io.readers import from_frames, read_tables
 from graphconv.io.table_encoding import TableEncoding
 

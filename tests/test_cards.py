@@ -9,8 +9,8 @@ import pytest
 from graphconv.commands.console import Screen
 from graphconv.commands.data_source import DataRequest, load_data
 from graphconv.io.readers import LoadedGraph, from_frames
+from graphconv.report._node_details import columns_of_nodes, neighbours_of_all
 from graphconv.report.cards import Cards
-from graphconv.report.node_details import columns_of_nodes, neighbours_of_all
 
 NODES = "id,label,title,year\nu1,a,Of graphs,2019\nu2,,Of trees,2020\n"
 EDGES = "source,target\nu1,u2\nu2,u3\n"
@@ -86,7 +86,7 @@ def test_details_stay_within_bounds(folder, monkeypatch):
     found = columns_of_nodes(cards, [1])
     assert found["names"] == ["title", "year"]
     assert found["cells"] == {"1": [0, "Of trees", 1, "2020"], "0": [0, "Of graphs", 1, "2019"]}
-    monkeypatch.setattr("graphconv.report.node_details.MOST_LETTERS", 25)
+    monkeypatch.setattr("graphconv.report._node_details.MOST_LETTERS", 25)
     assert list(columns_of_nodes(cards, [1])["cells"]) == ["1"]
-    monkeypatch.setattr("graphconv.report.node_details.MOST_NEIGHBOURS", 3)
+    monkeypatch.setattr("graphconv.report._node_details.MOST_NEIGHBOURS", 3)
     assert neighbours_of_all(cards, cards.graph.labels) is None

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from graphconv import Graph
 from graphconv.io.files import file_checksum
-from graphconv.storage import stored_checks
+from graphconv.storage import _stored_checks as stored_checks
 from graphconv.storage.graph_part import open_part
 from graphconv.storage.partition import partition_graph
 from graphconv.storage.stored_graph import open_graph, store_graph, verify_graph

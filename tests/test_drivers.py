@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from graphconv import Graph
-from graphconv.report.drives import drives
+from graphconv.report._drives import drives
 from graphconv.results.drivers import find_drivers
 
 

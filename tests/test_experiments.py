@@ -400,7 +400,7 @@ def test_timing_has_a_series_for_every_device(tmp_path: Path) -> None:
 def test_karate_end_to_end(tmp_path: Path) -> None:
     from PIL import Image
 
-    from graphconv.report.style import COLOURS
+    from graphconv.report._style import COLOURS
 
     section = reproduce("karate", request(tmp_path, runs=2, max_epochs=25))["sections"]["karate"]
     assert [row[0] for row in section["tables"][0]["rows"]] == ["0", "25"]

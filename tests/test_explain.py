@@ -325,7 +325,7 @@ def test_labels_of_the_picture_do_not_collide(n):
 
 
 def test_letters_that_no_font_has_become_codes_not_boxes(monkeypatch):
-    from graphconv.report import lettering
+    from graphconv.report import _lettering as lettering
 
     assert lettering.drawable("Zürich Ω") == "Zürich Ω"
     monkeypatch.setattr(lettering, "_charmaps", lambda: (frozenset(map(ord, "abc")),))

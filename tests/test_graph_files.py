@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphconv.graph import Graph
+from graphconv.io._matrix_market import read_matrix_market
 from graphconv.io.graph_files import read_graph_file, read_npz, write_npz
-from graphconv.io.matrix_market import read_matrix_market
 
 PATH = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
 fuzz = settings(

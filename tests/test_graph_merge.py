@@ -10,7 +10,7 @@ from tests.command_line import make_runner
 from tests.small_tables import dense, read, write
 
 from graphconv.graph import Graph
-from graphconv.io.graph_merge import merge_graphs
+from graphconv.io._graph_merge import merge_graphs
 from graphconv.io.readers import read_tables
 
 EDGES = "source,target\nann,bob\nbob,cy\n"

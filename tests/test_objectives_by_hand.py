@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from graphconv import Graph
 from graphconv.engine.batches import make_batch
 from graphconv.estimators.baselines import make_estimator, planetoid
-from graphconv.estimators.baselines.planetoid_network import PlanetoidNetwork
+from graphconv.estimators.baselines._planetoid_network import PlanetoidNetwork
 from graphconv.estimators.baselines.semi_embedding import EmbeddingLoss
 
 # A kite: a triangle 0 1 2, and a tail 2 - 3 - 4 - 5.

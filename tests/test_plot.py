@@ -8,8 +8,8 @@ import scipy.sparse as sp
 import graphconv
 from graphconv import GCNClassifier, Graph, load_dataset, plot
 from graphconv.estimators.baselines import make_estimator
-from graphconv.report import layouts
-from graphconv.report.style import COLOURS, DARK_COLOURS, MARKERS, SYMBOLS, class_marks
+from graphconv.report import _layouts as layouts
+from graphconv.report._style import COLOURS, DARK_COLOURS, MARKERS, SYMBOLS, class_marks
 
 mpl.use("agg")
 

@@ -13,8 +13,9 @@ from tests.command_line import COLUMNS, TABLES, write_papers
 from tests.generated_graphs import generate, split
 
 from graphconv import GCNClassifier, Graph, load_dataset
-from graphconv.report import sections, words
-from graphconv.report.findings import Findings, n_neighbours
+from graphconv.report import _sections as sections
+from graphconv.report import _words as words
+from graphconv.report._findings import Findings, n_neighbours
 from graphconv.report.page import write_report
 from graphconv.results.predictions import Predictions
 from graphconv.training.calibration import Calibration

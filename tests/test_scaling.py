@@ -163,3 +163,14 @@ def test_input_is_left_alone(form):
     for kind in SCALINGS:
         fit_scaler(features, kind).transform(features)
     assert dense(features).tolist() == [[3, -4], [1, 2]]
+
+
+def test_columns_of_sparse_rows_stay_in_order():
+    rng = np.random.default_rng(0)
+    values = rng.random((40, 30)) * (rng.random((40, 30)) < 0.2)
+    # Columns that most rows have are centred.
+    values[:, ::7] = (rng.random((40, 5)) + 1) * (rng.random((40, 5)) < 0.8)
+    features = sp.csr_array(values.astype(np.float32))
+    for kind in ("row", "l2", "standard"):
+        scaled = fit_scaler(features, kind).transform(features)
+        assert all((np.diff(row.indices) > 0).all() for row in (scaled[[k]] for k in range(40)))

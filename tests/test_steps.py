@@ -1,4 +1,4 @@
-"""Tests of graphconv.engine.steps: the gradient of each step, and what is kept for it."""
+"""Tests of graphconv.engine._steps: the gradient of each step, and what is kept for it."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,7 @@ from tests.kernel_cases import KERNELS
 from tests.networks import run_step
 
 from graphconv import kernels
-from graphconv.engine.batches import Scales, make_batch
-from graphconv.engine.steps import (
+from graphconv.engine._steps import (
     NOTHING,
     Activate,
     AddBias,
@@ -26,6 +25,7 @@ from graphconv.engine.steps import (
     WeightRows,
     WideProduct,
 )
+from graphconv.engine.batches import Scales, make_batch
 from graphconv.graph import Graph
 from graphconv.kernels import Csr, Dropout
 from graphconv.kernels.hashing import hash_key

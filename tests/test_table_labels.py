@@ -7,8 +7,8 @@ from tests.command_line import make_runner, one_line
 from tests.small_tables import read, write
 
 from graphconv import GCNClassifier, encode_labels
+from graphconv.io._label_bins import bin_names
 from graphconv.io.graph_files import read_graph_file
-from graphconv.io.label_bins import bin_names
 from graphconv.io.readers import from_frames
 from graphconv.io.table_encoding import TableEncoding
 

@@ -16,7 +16,7 @@ from graphconv.engine.batches import make_batch
 from graphconv.engine.objective import LabelledBatch, Objective
 from graphconv.graph import Graph
 from graphconv.models.settings import ROBUST, Settings
-from graphconv.training.fit import build_model, class_weights
+from graphconv.training.fit import build_model, class_weights, fit_gcn
 from graphconv.training.loop import single_torch_thread, train
 
 
@@ -213,6 +213,30 @@ def test_same_bits_for_any_number_of_threads(rule):
         results.append(weights(model))
     for other in results[1:]:
         assert_same_bits(results[0], other)
+
+
+@pytest.mark.usefixtures("restore_threads")
+@needs_native
+def test_centred_sparse_features_give_the_same_bits_for_any_number_of_threads():
+    rng = np.random.default_rng(0)
+    features = sp.random_array((2000, 1500), density=0.05, rng=rng, dtype=np.float32).tolil()
+    filled = (rng.random((2000, 15)) + 1) * (rng.random((2000, 15)) < 0.8)
+    features[:, rng.permutation(1500)[:15]] = filled  # these columns are centred
+    ring = sp.csr_array((np.ones(2000), (np.arange(2000), (np.arange(2000) + 1) % 2000)))
+    graph = Graph(
+        ring + ring.T,
+        sp.csr_array(features),
+        np.arange(2000) % 3,
+        train_index=np.arange(0, 2000, 2),
+        validation_index=np.arange(1, 2000, 2),
+    )
+    settings = {"hidden": (64,), "scaling": "standard", "max_epochs": 3, "early_stopping": "none"}
+    results = []
+    for n_threads in (1, 2, 4):
+        kernels.select("native").set_threads(n_threads)
+        results.append(fit_gcn(graph, overrides=settings, calibrate=False).probabilities())
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)
 
 
 @pytest.mark.usefixtures("restore_threads")

@@ -397,6 +397,8 @@ def feature_rows(features: Any, rows: IntArray | None, dtype: npt.DTypeLike) -> 
     if not sp.issparse(features):
         dense: Array = np.asarray(features, dtype=dtype)
         return np.ascontiguousarray(dense if rows is None else dense[rows])
+    if not features.has_sorted_indices:  # kernels find a range of columns by where it begins
+        features = features.sorted_indices()
     values = features.data.astype(dtype, copy=False)
     if rows is None:
         return Csr(features.indptr[:-1], features.indptr[1:], features.indices, values)

@@ -21,10 +21,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 
+from graphconv.engine._steps import Given
 from graphconv.engine.batches import normalising_scales
 from graphconv.engine.network import Network
 from graphconv.engine.plan import row_step
-from graphconv.engine.steps import Given
 from graphconv.graph import Graph
 from graphconv.graph.mapping import release
 from graphconv.graph.scaling import FeatureScaler, StoredFeatures

@@ -16,12 +16,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from graphconv.engine._steps import Array
 from graphconv.engine.agreement import agreement_slopes
 from graphconv.engine.batches import Batch
 from graphconv.engine.device_plan import DevicePlan
 from graphconv.engine.network import Network
 from graphconv.engine.plan import Plan
-from graphconv.engine.steps import Array
 from graphconv.models.settings import Settings
 
 FloatArray = npt.NDArray[np.float64]

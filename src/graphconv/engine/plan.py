@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from graphconv.engine.batches import Batch, Scales
-from graphconv.engine.product_order import ProductAndSum, sum_comes_first
-from graphconv.engine.steps import (
+from graphconv.engine._product_order import ProductAndSum, sum_comes_first
+from graphconv.engine._steps import (
     Activate,
     AddBias,
     AddMultiple,
@@ -40,6 +39,7 @@ from graphconv.engine.steps import (
     WeightRows,
     WideProduct,
 )
+from graphconv.engine.batches import Batch, Scales
 from graphconv.kernels import Csr, Dropout
 from graphconv.models.operations import (
     Activated,

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from graphconv.engine._steps import Given, NeighbourSum
 from graphconv.engine.batches import Array, Batch
 from graphconv.engine.network import Network
-from graphconv.engine.steps import Given, NeighbourSum
 from graphconv.kernels import Csr, fixed, n_summed
 
 # What a product takes for each row, and a sum for each neighbour, in entries of a product: reckoned

@@ -15,14 +15,14 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from graphconv.estimators.held_out import HeldOutMixin
-from graphconv.estimators.inputs import (
+from graphconv.estimators._inputs import (
     array_of_names,
     as_graph,
     graph_to_fit,
     graph_to_predict,
     seeds_of,
 )
+from graphconv.estimators.held_out import HeldOutMixin
 from graphconv.graph import Graph
 from graphconv.graph.names import Scaling
 from graphconv.models.settings import (

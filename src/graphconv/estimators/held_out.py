@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from graphconv.estimators.inputs import graph_to_predict
+from graphconv.estimators._inputs import graph_to_predict
 from graphconv.graph import Graph
 from graphconv.results.doubt import DoubtfulLabel, doubtful_labels
 from graphconv.results.prediction_sets import find_set_rule

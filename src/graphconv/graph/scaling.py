@@ -58,7 +58,9 @@ class FeatureScaler:
             )
             ones = sp.csr_array(np.ones((features.shape[0], 1), dtype=np.float32))
             scaled_sparse = scaled_sparse - ones @ shift
-        return sp.csr_array(scaled_sparse.astype(np.float32))
+        matrix = sp.csr_array(scaled_sparse.astype(np.float32))
+        matrix.sort_indices()  # scipy's difference leaves columns in any order; kernels need theirs
+        return matrix
 
 
 class StoredFeatures:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from graphconv.io.amounts import amount, amount_format
+from graphconv.io._amounts import amount, amount_format
 from graphconv.io.wording import MISSING_MARKS, is_missing, shown
 
 if TYPE_CHECKING:

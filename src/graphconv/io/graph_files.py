@@ -19,10 +19,10 @@ import scipy.sparse as sp
 
 from graphconv.graph import Graph, symmetrise
 from graphconv.graph.checks import check_sparse
+from graphconv.io._matrix_market import read_matrix_market
 from graphconv.io.array_files import read_arrays, write_arrays
 from graphconv.io.compression import open_binary, plain_suffix
 from graphconv.io.delimited import open_text
-from graphconv.io.matrix_market import read_matrix_market
 from graphconv.io.readers import build_networkx
 from graphconv.io.table_columns import unused
 from graphconv.io.table_files import existing_file

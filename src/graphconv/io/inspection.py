@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from graphconv.io._node_types import build_typed_graph, own_options
 from graphconv.io.column_names import settled_names
 from graphconv.io.derived_columns import is_filled, with_derived
-from graphconv.io.node_types import build_typed_graph, own_options
 from graphconv.io.number_columns import empty_cells, finite_numbers
 from graphconv.io.roles import ColumnRole, propose_role, settle_roles
 from graphconv.io.table_columns import PARAMETER_OF, TableOptions, column_of

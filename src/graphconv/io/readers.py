@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import Duplicates, Graph, SelfLoops
-from graphconv.io.edge_nodes import EDGE, NODE, edge_feature_columns, with_edge_nodes
-from graphconv.io.feature_files import FeatureSource, with_features
-from graphconv.io.node_types import build_typed_graph
+from graphconv.io._edge_nodes import EDGE, NODE, edge_feature_columns, with_edge_nodes
+from graphconv.io._feature_files import FeatureSource, with_features
+from graphconv.io._node_types import build_typed_graph
 from graphconv.io.number_columns import MissingValue
 from graphconv.io.pyg import from_pyg
 from graphconv.io.table_columns import unused

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphconv.io.amounts import amount_format
+from graphconv.io._amounts import amount_format
 from graphconv.io.derived_columns import (
     DerivedColumn,
     are_weights,

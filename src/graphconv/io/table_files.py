@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphconv.io._json_files import JSON_SUFFIXES, read_json
+from graphconv.io._spreadsheets import SHEET_SUFFIXES, read_sheet
 from graphconv.io.compression import OPENERS, plain_suffix
 from graphconv.io.delimited import (
     WIDE,
@@ -22,14 +24,12 @@ from graphconv.io.delimited import (
     squeezed_frame,
     unreadable_as_value_error,
 )
-from graphconv.io.json_files import JSON_SUFFIXES, read_json
 from graphconv.io.sniffing import (
     DELIMITERS,
     TextFormatOptions,
     sniff_text_format,
     usual_delimiter,
 )
-from graphconv.io.spreadsheets import SHEET_SUFFIXES, read_sheet
 from graphconv.io.wording import did_you_mean, is_missing
 
 if TYPE_CHECKING:

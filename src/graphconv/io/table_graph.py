@@ -18,9 +18,15 @@ import scipy.sparse as sp
 
 from graphconv.graph import Features, Graph, IntArray, adjacency_from_edges, symmetrise
 from graphconv.graph.notebook import html_paragraph
+from graphconv.io._graph_merge import merge_graphs
+from graphconv.io._label_bins import bin_codes, bin_edges, bin_names
+from graphconv.io._triples import (
+    bipartite_edges,
+    number_relations,
+    with_relation_features,
+    with_relation_ids,
+)
 from graphconv.io.column_names import settled_names
-from graphconv.io.graph_merge import merge_graphs
-from graphconv.io.label_bins import bin_codes, bin_edges, bin_names
 from graphconv.io.number_columns import finite_numbers, n_empty_cells
 from graphconv.io.roles import ColumnRole, lines_about, settle_roles
 from graphconv.io.split_values import SplitValues, read_split_values
@@ -35,12 +41,6 @@ from graphconv.io.table_encoding import TableEncoding
 from graphconv.io.table_files import Table
 from graphconv.io.table_ids import node_positions
 from graphconv.io.table_labels import read_label_numbers, read_labels, read_split
-from graphconv.io.triples import (
-    bipartite_edges,
-    number_relations,
-    with_relation_features,
-    with_relation_ids,
-)
 from graphconv.io.wording import count, made_undirected, naming, shown
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from graphconv.estimators.verdict import Comparison
+from graphconv.report._style import COLOURS
 from graphconv.report.figures import new_figure
-from graphconv.report.style import COLOURS
 
 _EQUAL, _WORSE = COLOURS[0], COLOURS[3]
 

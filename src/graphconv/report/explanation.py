@@ -15,9 +15,9 @@ from matplotlib.patches import FancyArrowPatch
 from matplotlib.text import Annotation
 from matplotlib.transforms import Bbox
 
+from graphconv.report._lettering import drawable, families, shortened
+from graphconv.report._style import COLOURS, MARKERS
 from graphconv.report.figures import new_figure
-from graphconv.report.lettering import drawable, families, shortened
-from graphconv.report.style import COLOURS, MARKERS
 from graphconv.results.explanation import Contribution, Explanation
 
 # A change of log-odds that shows in no figure with two digits.

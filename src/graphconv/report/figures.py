@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from graphconv.io.files import replacing_file
-from graphconv.report.style import COLOURS
+from graphconv.report._style import COLOURS
 
 Array = npt.NDArray[Any]
 STYLE: Any = {

@@ -16,8 +16,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from graphconv.io.files import json_text, replacing_file
+from graphconv.report._style import COLOURS, MARKERS
 from graphconv.report.figures import Array, new_figure
-from graphconv.report.style import COLOURS, MARKERS
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -24,13 +24,14 @@ from graphconv.graph import Graph
 from graphconv.io.files import json_text, replacing_file
 from graphconv.io.progress import Progress, silent
 from graphconv.io.wording import count
-from graphconv.report import sections, words
+from graphconv.report import _sections as sections
+from graphconv.report import _words as words
+from graphconv.report._drives import drives
+from graphconv.report._findings import Findings, n_neighbours
+from graphconv.report._layouts import embedding_map, graph_layout
+from graphconv.report._node_details import columns_of_nodes, neighbours_of_all, reasons_of_nodes
+from graphconv.report._style import COLOURS, DARK_COLOURS, SYMBOLS, class_marks, shown_classes
 from graphconv.report.cards import Cards
-from graphconv.report.drives import drives
-from graphconv.report.findings import Findings, n_neighbours
-from graphconv.report.layouts import embedding_map, graph_layout
-from graphconv.report.node_details import columns_of_nodes, neighbours_of_all, reasons_of_nodes
-from graphconv.report.style import COLOURS, DARK_COLOURS, SYMBOLS, class_marks, shown_classes
 from graphconv.results.drivers import Drivers, find_drivers
 from graphconv.results.predictions import Predictions
 
@@ -136,7 +137,7 @@ def _fill(
     """The template with everything in its place."""
     from plotly.offline import get_plotlyjs
 
-    from graphconv.report.charts import make_charts
+    from graphconv.report._charts import make_charts
 
     graph = findings.graph
     charts = make_charts(findings, fitted.history)

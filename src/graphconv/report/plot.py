@@ -16,9 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
 from graphconv.graph import Graph
+from graphconv.report._layouts import embedding_map, graph_layout
+from graphconv.report._style import COLOURS, MARKERS, OTHER, class_marks, shown_classes
 from graphconv.report.figures import STYLE
-from graphconv.report.layouts import embedding_map, graph_layout
-from graphconv.report.style import COLOURS, MARKERS, OTHER, class_marks, shown_classes
 from graphconv.results.predictions import confusion_table
 from graphconv.training.calibration import N_BINS, reliability
 

@@ -15,14 +15,14 @@ import numpy.typing as npt
 
 from graphconv.graph import Graph, IntArray
 from graphconv.graph.names import SPLIT_NAMES
-from graphconv.storage.partition import PartSummary, parts_folder
-from graphconv.storage.stored_checks import (
+from graphconv.storage._stored_checks import (
     check_bounds,
     check_matrix,
     check_numbers,
     check_range,
     check_shape,
 )
+from graphconv.storage.partition import PartSummary, parts_folder
 from graphconv.storage.stored_graph import (
     MANIFEST,
     StoredArray,

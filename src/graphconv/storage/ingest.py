@@ -34,8 +34,8 @@ from graphconv.storage._ingest_edges import write_adjacency
 from graphconv.storage._ingest_features import write_features
 from graphconv.storage._ingest_ids import number_edges, read_edges, read_ids, write_ids
 from graphconv.storage._ingest_nodes import write_labels
+from graphconv.storage._staging import source_state, staged_files
 from graphconv.storage.memory import available_memory
-from graphconv.storage.staging import source_state, staged_files
 from graphconv.storage.stored_graph import FORMAT, MANIFEST, store_graph, verify_files
 
 # Options whose tables have to be looked at as a whole.

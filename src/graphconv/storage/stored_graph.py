@@ -27,9 +27,9 @@ from graphconv.graph import Graph
 from graphconv.graph.names import SPLIT_NAMES
 from graphconv.io.files import file_checksum, json_text, read_json, replacing_folder
 from graphconv.io.progress import Progress, counter, silent
+from graphconv.storage._stored_checks import KINDS, Checked, check_graph_arrays
 from graphconv.storage._stored_ids import StoredIds
 from graphconv.storage.memory import available_memory, in_units
-from graphconv.storage.stored_checks import KINDS, Checked, check_graph_arrays
 
 FORMAT = 1
 MANIFEST = "manifest.json"

@@ -22,8 +22,8 @@ from graphconv.engine.network import Network
 from graphconv.engine.objective import ExtraLoss, FloatArray, Group, LabelledBatch
 from graphconv.engine.replicas import IntArray, Replicas, Team, team_size
 from graphconv.models.settings import Settings
+from graphconv.training._resumption import check_saved
 from graphconv.training.early_stopping import EarlyStopping
-from graphconv.training.resumption import check_saved
 
 # Without validation nodes there is nothing to stop by; the paper's number of epochs is safe.
 MAX_EPOCHS_UNWATCHED = 200

@@ -24,8 +24,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from graphconv.io.files import json_text
+from graphconv.report.label._views import Views
 from graphconv.report.label.session import Session
-from graphconv.report.label.views import Views
 
 MOST_BYTES = 2_000_000
 SECONDS_BETWEEN_PINGS = 15.0

@@ -17,8 +17,8 @@ import numpy as np
 
 from graphconv.graph import Graph, IntArray
 from graphconv.report.cards import Cards
-from graphconv.report.label.places import Places, place_nodes
-from graphconv.report.label.questions import Questions
+from graphconv.report.label._places import Places, place_nodes
+from graphconv.report.label._questions import Questions
 from graphconv.results.answers import Action, Answers
 from graphconv.results.labelling import N_GROUPS, Estimate, Learner
 

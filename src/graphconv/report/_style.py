@@ -45,7 +45,7 @@ def class_marks(n_classes: int) -> list[Mark]:
 
     Examples
     --------
-    >>> from graphconv.report.style import class_marks
+    >>> from graphconv.report._style import class_marks
     >>> class_marks(10)[0], class_marks(10)[8]
     (Mark(colour=0, shape=0), Mark(colour=0, shape=1))
     """

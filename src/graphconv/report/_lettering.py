@@ -53,7 +53,7 @@ def drawable(text: object) -> str:
 
     Examples
     --------
-    >>> from graphconv.report.lettering import drawable
+    >>> from graphconv.report._lettering import drawable
     >>> drawable("Ελένη"), drawable("\U000f0000!")
     ('Ελένη', 'U+F0000 !')
     """
@@ -69,7 +69,7 @@ def shortened(text: object, width: int) -> str:
 
     Examples
     --------
-    >>> from graphconv.report.lettering import shortened
+    >>> from graphconv.report._lettering import shortened
     >>> shortened("customer-000017", 11), shortened("short", 11)
     ('custo…00017', 'short')
     """

@@ -75,7 +75,7 @@ def build_typed_graph(
     Examples
     --------
     >>> import pandas as pd
-    >>> from graphconv.io.node_types import build_typed_graph
+    >>> from graphconv.io._node_types import build_typed_graph
     >>> from graphconv.io.table_columns import TableOptions
     >>> from graphconv.io.table_files import table_of_frame
     >>> edges = table_of_frame(pd.DataFrame({"source": [5], "target": [5]}), "edges")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphconv.io.wording import signed
-from graphconv.report.sections import html_table, safe
-from graphconv.report.words import percent
+from graphconv.report._sections import html_table, safe
+from graphconv.report._words import percent
 from graphconv.results.drivers import Driver, Drivers
 
 _N_SHOWN = 12

@@ -34,7 +34,7 @@ def sum_comes_first(size: ProductAndSum) -> bool:
 
     Examples
     --------
-    >>> from graphconv.engine.product_order import ProductAndSum, sum_comes_first
+    >>> from graphconv.engine._product_order import ProductAndSum, sum_comes_first
     >>> few_rows = ProductAndSum(384, 64, 18_000, 2_200, 30_000, True, False, True)
     >>> sum_comes_first(few_rows), sum_comes_first(few_rows._replace(n_rows=18_000))
     (True, False)

@@ -15,10 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphconv.graph.checks import check_sparse
+from graphconv.io._matrix_market import read_matrix_market
 from graphconv.io.array_files import check_unpacked_size
 from graphconv.io.compression import plain_suffix
 from graphconv.io.delimited import check_distinct, open_text, unreadable_as_value_error
-from graphconv.io.matrix_market import read_matrix_market
 from graphconv.io.number_columns import finite_numbers
 from graphconv.io.table_columns import TableOptions
 from graphconv.io.table_files import Table, as_text, existing_file
@@ -39,7 +39,7 @@ def with_features(nodes: Table, features: FeatureSource, options: TableOptions) 
     --------
     >>> import pandas as pd
     >>> import scipy.sparse as sp
-    >>> from graphconv.io.feature_files import with_features
+    >>> from graphconv.io._feature_files import with_features
     >>> from graphconv.io.table_columns import TableOptions
     >>> from graphconv.io.table_files import table_of_frame
     >>> nodes = table_of_frame(pd.DataFrame({"id": ["a", "b"]}), "nodes")

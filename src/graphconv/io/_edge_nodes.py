@@ -42,7 +42,7 @@ def with_edge_nodes(
     Examples
     --------
     >>> import pandas as pd
-    >>> from graphconv.io.edge_nodes import with_edge_nodes
+    >>> from graphconv.io._edge_nodes import with_edge_nodes
     >>> from graphconv.io.table_columns import TableOptions
     >>> from graphconv.io.table_files import table_of_frame
     >>> paid = pd.DataFrame({"source": ["ann"], "target": ["bob"], "amount": [7.5]})

@@ -44,7 +44,7 @@ def bipartite_edges(
     Examples
     --------
     >>> import numpy as np
-    >>> from graphconv.io.triples import bipartite_edges
+    >>> from graphconv.io._triples import bipartite_edges
     >>> bipartite_edges(np.array([0]), np.array([1]), np.array([0]), n_entities=2)
     (array([0, 1]), array([2, 3]))
     """

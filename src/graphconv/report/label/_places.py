@@ -8,7 +8,7 @@ import numpy.typing as npt
 from graphconv.graph import Graph
 from graphconv.graph.scaling import fit_scaler
 from graphconv.models.propagation import renormalised_adjacency
-from graphconv.report.layouts import embedding_map
+from graphconv.report._layouts import embedding_map
 from graphconv.training.fitted import FittedGCN
 
 Places = npt.NDArray[np.float32]

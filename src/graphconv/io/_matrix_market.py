@@ -24,7 +24,7 @@ def read_matrix_market(handle: IO[str]) -> sp.csr_array:
     Examples
     --------
     >>> import io
-    >>> from graphconv.io.matrix_market import read_matrix_market
+    >>> from graphconv.io._matrix_market import read_matrix_market
     >>> text = "%%MatrixMarket matrix coordinate pattern symmetric\n2 2 1\n2 1\n"
     >>> read_matrix_market(io.StringIO(text)).toarray()
     array([[0., 1.],

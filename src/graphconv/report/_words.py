@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from graphconv.io.wording import count
-from graphconv.report.findings import Findings, n_neighbours
+from graphconv.report._findings import Findings, n_neighbours
 
 # Training nodes of the largest class for one of the smallest, above which it is worth a word.
 _IMBALANCE = 5
@@ -24,7 +24,7 @@ def percent(share: float | None, digits: int = 1) -> str:
 
     Examples
     --------
-    >>> from graphconv.report.words import percent
+    >>> from graphconv.report._words import percent
     >>> percent(0.8149), percent(0.9986, 0), percent(None)
     ('81.5 %', '99.8 %', '-')
     """
@@ -279,7 +279,7 @@ def _listed(names: list[str], most: int = 5) -> str:
 
     Examples
     --------
-    >>> from graphconv.report.words import _listed
+    >>> from graphconv.report._words import _listed
     >>> _listed(["a"]), _listed(["a", "b", "c"]), _listed(list("abcdef"), most=2)
     ('a', 'a, b and c', 'a, b and 4 more')
     """

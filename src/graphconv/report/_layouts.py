@@ -46,7 +46,7 @@ def embedding_map(
     Examples
     --------
     >>> import numpy as np
-    >>> from graphconv.report.layouts import embedding_map
+    >>> from graphconv.report._layouts import embedding_map
     >>> rows = np.repeat([[0.0, 0, 1], [1, 0, 0]], 20, axis=0)
     >>> rows += np.random.default_rng(0).normal(0, 0.01, rows.shape)
     >>> places = embedding_map(rows)
@@ -87,7 +87,7 @@ def graph_layout(
     Examples
     --------
     >>> from graphconv import load_dataset
-    >>> from graphconv.report.layouts import graph_layout
+    >>> from graphconv.report._layouts import graph_layout
     >>> graph_layout(load_dataset("karate").adjacency).shape
     (34, 2)
     """

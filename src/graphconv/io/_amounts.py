@@ -29,7 +29,7 @@ def amount_format(cells: Sequence[object]) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> from graphconv.io.amounts import amount_format
+    >>> from graphconv.io._amounts import amount_format
     >>> amount_format(["$1,200", "$ 15.50"]), amount_format(["1.200 EUR", "800 EUR"])
     (('$', '.'), ('EUR', ','))
     >>> amount_format(["12 %", "7,5 %"]), amount_format(["12 kg", "7 kg"])
@@ -74,7 +74,7 @@ def amount(cell: str, unit: str, decimal: str) -> float | None:
 
     Examples
     --------
-    >>> from graphconv.io.amounts import amount
+    >>> from graphconv.io._amounts import amount
     >>> amount("-1.200,50 EUR", "EUR", ","), amount("12 %", "EUR", ",")
     (-1200.5, None)
     """

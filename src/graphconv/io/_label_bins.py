@@ -17,7 +17,7 @@ def bin_edges(numbers: npt.NDArray[np.float64], n_bins: int) -> tuple[float, ...
     Examples
     --------
     >>> import numpy as np
-    >>> from graphconv.io.label_bins import bin_edges
+    >>> from graphconv.io._label_bins import bin_edges
     >>> bin_edges(np.array([1.0, 2.0, 3.0, 10.0]), 2)
     (2.5,)
     """
@@ -31,7 +31,7 @@ def bin_names(edges: Sequence[float]) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> from graphconv.io.label_bins import bin_names
+    >>> from graphconv.io._label_bins import bin_names
     >>> bin_names((2.5, 10))
     ('under 2.5', '2.5 to 10', '10 or more')
     """
@@ -48,7 +48,7 @@ def bin_codes(numbers: npt.NDArray[np.float64], edges: Sequence[float]) -> IntAr
     Examples
     --------
     >>> import numpy as np
-    >>> from graphconv.io.label_bins import bin_codes
+    >>> from graphconv.io._label_bins import bin_codes
     >>> bin_codes(np.array([1, 2.5, np.nan, 30]), (2.5, 10))
     array([ 0,  1, -1,  2])
     """

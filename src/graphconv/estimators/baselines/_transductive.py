@@ -16,13 +16,13 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from graphconv.estimators.held_out import HeldOutMixin
-from graphconv.estimators.inputs import (
+from graphconv.estimators._inputs import (
     array_of_names,
     graph_to_fit,
     graph_to_predict,
     seeds_of,
 )
+from graphconv.estimators.held_out import HeldOutMixin
 from graphconv.graph import Graph, IntArray, symmetrise
 from graphconv.graph.scaling import FeatureScaler
 from graphconv.graph.splits import check_trainable
@@ -175,7 +175,7 @@ def with_known_classes(graph: Graph) -> tuple[Graph, IntArray]:
     Examples
     --------
     >>> from graphconv import Graph
-    >>> from graphconv.estimators.baselines.transductive import with_known_classes
+    >>> from graphconv.estimators.baselines._transductive import with_known_classes
     >>> path = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], labels=[2, 0, 1], train_index=[0, 2])
     >>> known, classes = with_known_classes(path)
     >>> known.labels, classes

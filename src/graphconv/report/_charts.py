@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from graphconv.report.findings import Findings
-from graphconv.report.style import COLOURS
+from graphconv.report._findings import Findings
+from graphconv.report._style import COLOURS
 
 # White numbers can be read on it, on a light page and on a dark one.
 _DEEP = "#00609A"

@@ -65,7 +65,7 @@ def merge_graphs(known: Graph, new: Graph, has_row: npt.ArrayLike) -> Merged:
     Examples
     --------
     >>> from graphconv import Graph
-    >>> from graphconv.io.graph_merge import merge_graphs
+    >>> from graphconv.io._graph_merge import merge_graphs
     >>> pair = Graph([[0, 1], [1, 0]], features=[[1.0], [2.0]], node_ids=["ann", "bob"])
     >>> later = Graph([[0, 1], [1, 0]], features=[[7.0], [0.0]], node_ids=["cy", "bob"])
     >>> merged = merge_graphs(pair, later, has_row=[True, False])

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.io.wording import count, signed
-from graphconv.report.findings import Findings, n_neighbours
-from graphconv.report.words import FEW_HELD_OUT, data_card, percent
+from graphconv.report._findings import Findings, n_neighbours
+from graphconv.report._words import FEW_HELD_OUT, data_card, percent
 from graphconv.training.scores import Interval, wilson_interval
 
 if TYPE_CHECKING:
