@@ -3,6 +3,7 @@
 The means over 20 seeds are measured by a command of their own.
 """
 
+import gzip
 import json
 
 import numpy as np
@@ -28,11 +29,17 @@ SEEDS = range(5)
 
 
 def published(row):
-    """The mean of 100 runs on Cora, as measured/results.json has it."""
-    results = json.loads((ROOT / "measured" / "results.json").read_text(encoding="utf-8"))
-    cells = results["sections"]["table3"]["data"]["cells"]
-    (mean,) = [c["mean"] for c in cells if (c["dataset"], c["method"]) == ("cora", row)]
-    return mean
+    """Test accuracies of the first runs on Cora, as the committed log has them."""
+    # Table 3 takes the paper's own rule from table 2.
+    where = ("table2", "cora", "gcn") if row == "renormalised" else ("table3", "cora", row)
+    with gzip.open(ROOT / "measured" / "runs.jsonl.gz", "rt", encoding="utf-8") as log:
+        records = [json.loads(line) for line in log]
+    found = {
+        record["seed"]: record["test_accuracy"]
+        for record in records
+        if (record["experiment"], record["dataset"], record["method"]) == where
+    }
+    return [found[seed] for seed in SEEDS]
 
 
 def test_paper_preset_reaches_the_paper():
@@ -65,4 +72,4 @@ def test_robust_preset_is_good_on_cora_too():
 )
 def test_every_rule_gives_what_was_published(row, overrides):
     _, accuracies = cora_accuracies("paper", overrides, SEEDS)
-    assert accuracies.mean() == pytest.approx(published(row), abs=1)
+    assert accuracies == pytest.approx(published(row), abs=0.25)  # at most two nodes of 1,000

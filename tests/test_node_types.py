@@ -174,7 +174,7 @@ def test_only_the_labelled_type_is_predicted(tmp_path, monkeypatch, capsys):
     kinds = write_shop(tmp_path)
     tables = ("--edges", "edges.csv", "--nodes", "user=users.csv", "--nodes", "item=items.csv")
     types = ("--source-type", "user", "--target-type", "item")
-    run("train", *tables, *types, "-o", "m", "--report")
+    run("train", *tables, *types, "--preset", "robust", "-o", "m", "--report")
     with open("m/predictions.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["id"] for row in rows] == [str(number) for number in range(120)]
