@@ -112,10 +112,11 @@ class Objective:
         self.extra = extra
         self.weight_decay = settings.weight_decay
         own = [network.parameters[n] for n in network.penalised(settings.weight_decay_layers)]
-        # On the processor these are the parameters' memory, looked up once and not every epoch.
+        # The parameters' memory as matrices, looked up once and not every epoch; one column for
+        # each replica and output.
+        matrices = [tensor.detach().view(-1, tensor.shape[2] * tensor.shape[3]) for tensor in own]
         self._penalised: list[Any] = [
-            tensor.detach() if network.device is not None else tensor.detach().numpy()
-            for tensor in own
+            matrix if network.device is not None else matrix.numpy() for matrix in matrices
         ]
         self._plans: dict[bool, WeakKeyDictionary[LabelledBatch, list[Plan | DevicePlan]]] = {
             drops: WeakKeyDictionary() for drops in (False, True)
@@ -162,14 +163,13 @@ class Objective:
 
     def penalty(self) -> FloatArray:
         """The L2 penalty of each replica, which Adam sees to and the loss does not hold."""
-        squares = np.zeros(len(self.network.seeds))
+        n_replicas = len(self.network.seeds)
+        squares = np.zeros(n_replicas)
         for own in self._penalised:
-            weight = own.cpu().numpy() if isinstance(own, Tensor) else own
-            n_in, n_terms, n_replicas, n_out = weight.shape
+            rows = own.cpu().numpy() if isinstance(own, Tensor) else own
             # Down the columns first: a replica's sum then runs as it would alone.
-            rows = weight.reshape(n_in * n_terms, n_replicas * n_out)
             columns = np.einsum("ij,ij->j", rows, rows)
-            squares += columns.reshape(n_replicas, n_out).sum(axis=1, dtype=np.float64)
+            squares += columns.reshape(n_replicas, -1).sum(axis=1, dtype=np.float64)
         return self.weight_decay / 2 * squares
 
     def _loss_of_copies(
@@ -249,7 +249,7 @@ def _added_up(slopes: Sequence[Array], group: Group) -> list[Array]:
 
 
 def _mean_scores(scores: FloatArray, total: float, group: Group | None) -> tuple[FloatArray, float]:
-    """Figures of the batch of all processes, and how much it counts."""
+    """Scores of the batch of all processes, and how much it counts."""
     if group is None:
         return scores, total
     sums = torch.from_numpy(np.append(total * scores.ravel(), total))

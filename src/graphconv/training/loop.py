@@ -34,7 +34,7 @@ MakeBatches = Callable[[int], Iterable[LabelledBatch]]
 
 
 class Epoch(NamedTuple):
-    """Figures of one epoch, each of shape (n_replicas,); NaN for replicas that did not run it."""
+    """Scores of one epoch, each of shape (n_replicas,); NaN for replicas that did not run it."""
 
     train_loss: FloatArray
     train_accuracy: FloatArray
@@ -232,7 +232,7 @@ def _run_epoch(
     epoch: int,
     settings: Settings,
 ) -> FloatArray:
-    """Figures of the team, shape (4, n_replicas), in the order of Epoch's."""
+    """Scores of the team, shape (4, n_replicas), in the order of Epoch's."""
     trained = _mean(_step(team, labelled, epoch) for labelled in batches)
     if validation is None:
         return np.concatenate([trained, np.full_like(trained, np.nan)])
