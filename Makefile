@@ -8,7 +8,7 @@ NATIVE := $(wildcard CMakeLists.txt native/*)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test lint accuracy strong choose reproduce results settings bench performance labelling latency \
-	scale docs guide screenshots sanitize wheels sbom audit fuzz faults kills mutants clean
+	scale docs guide screenshots sanitize wheels versions sbom audit fuzz faults kills mutants clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/graphconv demo
@@ -107,6 +107,14 @@ wheels: $(BIN)/pip
 	$(BIN)/python -m build --outdir dist .
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist/repaired dist/*.whl
 	bash scripts/try_wheel.sh $(PYTHON) dist/repaired/*.whl
+
+# A part of the tests on the oldest Python with the oldest dependencies that pyproject.toml admits,
+# and on the newest with the newest. Downloads some gigabytes for each.
+OLDEST ?= python3.10
+NEWEST ?= python3.13
+versions:
+	bash scripts/try_version.sh $(OLDEST) lowest
+	bash scripts/try_version.sh $(NEWEST) newest
 
 # Dependencies with versions and licences, as CycloneDX, into dist/; and what is known against them.
 # The programs for it have an environment of their own, so that they are not among the dependencies.

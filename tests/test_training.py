@@ -183,7 +183,7 @@ def big_graph():
     n = 4000
     ends = rng.integers(n, size=(2, 4 * n))
     adjacency = sp.coo_array((np.ones(4 * n), ends), shape=(n, n)).tocsr()
-    features = sp.random_array((n, 500), density=0.03, rng=rng, format="csr")
+    features = sp.csr_array(rng.random((n, 500)) * (rng.random((n, 500)) < 0.03))
     labels = rng.integers(5, size=n)
     index = np.arange(n)
     return Graph(
