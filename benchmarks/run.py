@@ -62,6 +62,9 @@ def main() -> None:
         results[name] = measure(options.quick)
         results["machine"] = describe_machine()
         results["date"] = time.strftime("%Y-%m-%d", time.gmtime())
+        # Parts may be measured on their own: each says when, and with which version.
+        when = {"date": results["date"], "version": results["machine"]["graphconv"]}
+        results.setdefault("when", {})[name] = when
         with replacing_file(path) as temporary:
             temporary.write_text(json_text(results, indent=1), encoding="utf-8")
         print(f"{name}: {time.perf_counter() - begin:.0f} s", flush=True)

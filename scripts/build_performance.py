@@ -41,6 +41,19 @@ def table(header: list[str], rows: list[list[Any]]) -> str:
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
+def earlier(results: dict[str, Any]) -> str:
+    """Which parts are of another day or version than the newest."""
+    newest = {"date": results["date"], "version": results["machine"]["graphconv"]}
+    others: dict[str, list[str]] = {}
+    for name, when in results.get("when", {}).items():
+        if when != newest:
+            others.setdefault(f"{when['date']} with version {when['version']}", []).append(name)
+    return "".join(
+        f" Of {when} still are: {', '.join(names).replace('_', ' ')}."
+        for when, names in others.items()
+    )
+
+
 def verdict(reached: bool) -> str:
     return "reached" if reached else "**missed**"
 
@@ -438,8 +451,8 @@ def pages() -> dict[Path, str]:
     parts = [
         "<!-- Made by `make performance` from performance.json: do not edit. -->",
         "# Performance",
-        f"By `make bench`. {machine_text(results)} The machine is shared with others, so "
-        "figures vary by some tens of percent; ratios come from runs that take turns.",
+        f"By `make bench`. {machine_text(results)}{earlier(results)} The machine is shared with "
+        "others, so figures vary by some tens of percent; ratios come from runs that take turns.",
         side_by_side(results["side_by_side"], results["accuracies"]),
         whole_runs(results),
         large(results),
