@@ -15,11 +15,11 @@ from graphconv.estimators.baselines import BASELINES, make_estimator
 from graphconv.estimators.baselines._conjugate_gradients import solve_columns
 from graphconv.estimators.baselines._logistic import fit_logistic
 from graphconv.estimators.baselines._planetoid_network import PlanetoidNetwork
-from graphconv.estimators.baselines._transductive import neighbour_matrix, with_known_classes
 from graphconv.estimators.baselines._walks import context_pairs, random_walks
 from graphconv.estimators.baselines.ica import independent_runs
 from graphconv.estimators.baselines.semi_embedding import PairDraw
 from graphconv.estimators.baselines.settings import CHOSEN, VARIANTS, chosen_settings
+from graphconv.estimators.baselines.transductive import neighbour_matrix, with_known_classes
 
 PATH = np.diag(np.ones(3), 1) + np.diag(np.ones(3), -1)  # 0 - 1 - 2 - 3
 

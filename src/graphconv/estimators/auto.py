@@ -8,7 +8,7 @@ from typing import Any, Literal
 from sklearn.utils.validation import check_is_fitted
 
 from graphconv.estimators._inputs import as_graph
-from graphconv.estimators.baselines._transductive import FloatMatrix, TransductiveClassifier
+from graphconv.estimators.baselines.transductive import FloatMatrix, TransductiveClassifier
 from graphconv.estimators.choice import Search
 from graphconv.estimators.fitted_method import FittedMethod, SavedMethod, save_method
 from graphconv.graph import Graph

@@ -19,7 +19,7 @@ import safetensors.numpy
 
 from graphconv import __version__
 from graphconv.estimators.baselines import BASELINES, make_estimator
-from graphconv.estimators.baselines._transductive import FloatMatrix, TransductiveClassifier
+from graphconv.estimators.baselines.transductive import FloatMatrix, TransductiveClassifier
 from graphconv.graph import Graph, IntArray
 from graphconv.io.files import check_replaceable, json_text, replacing_folder
 from graphconv.io.graph_files import read_npz, write_npz

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from graphconv.estimators.baselines._transductive import FloatMatrix
+from graphconv.estimators.baselines.transductive import FloatMatrix
 
 
 def solve_columns(

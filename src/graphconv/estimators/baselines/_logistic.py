@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
-from graphconv.estimators.baselines._transductive import FloatMatrix, in_all_classes
+from graphconv.estimators.baselines.transductive import FloatMatrix, in_all_classes
 from graphconv.graph import IntArray
 
 

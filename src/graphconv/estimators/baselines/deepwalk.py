@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from graphconv.estimators.baselines._logistic import fit_logistic
-from graphconv.estimators.baselines._transductive import (
+from graphconv.estimators.baselines._walks import random_walks
+from graphconv.estimators.baselines.transductive import (
     FloatMatrix,
     TransductiveClassifier,
     neighbour_matrix,
 )
-from graphconv.estimators.baselines._walks import random_walks
 from graphconv.graph import Graph, IntArray
 
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from scipy.special import softmax
 
 from graphconv.estimators.baselines._logistic import fit_logistic
-from graphconv.estimators.baselines._transductive import (
+from graphconv.estimators.baselines.transductive import (
     FloatMatrix,
     TransductiveClassifier,
     check_same_width,

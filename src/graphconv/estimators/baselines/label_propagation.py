@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from graphconv.estimators.baselines._conjugate_gradients import solve_columns
-from graphconv.estimators.baselines._transductive import (
+from graphconv.estimators.baselines.transductive import (
     FloatMatrix,
     TransductiveClassifier,
     neighbour_matrix,

@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from graphconv.estimators.baselines._transductive import (
+from graphconv.estimators.baselines.transductive import (
     FloatMatrix,
     TransductiveClassifier,
     check_same_width,

@@ -18,7 +18,8 @@ from torch.nn import functional
 from graphconv.engine.adam import Adam
 from graphconv.engine.batches import Batch, make_batch
 from graphconv.estimators.baselines._planetoid_network import PlanetoidNetwork
-from graphconv.estimators.baselines._transductive import (
+from graphconv.estimators.baselines._walks import context_pairs, random_walks
+from graphconv.estimators.baselines.transductive import (
     FloatMatrix,
     TransductiveClassifier,
     check_same_width,
@@ -26,7 +27,6 @@ from graphconv.estimators.baselines._transductive import (
     neighbour_matrix,
     with_known_classes,
 )
-from graphconv.estimators.baselines._walks import context_pairs, random_walks
 from graphconv.graph import Graph, IntArray
 from graphconv.graph.names import Scaling
 from graphconv.graph.scaling import fit_scaler

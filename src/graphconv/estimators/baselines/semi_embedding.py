@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from graphconv.engine.batches import make_batch
 from graphconv.engine.network import Network
-from graphconv.estimators.baselines._transductive import (
+from graphconv.estimators.baselines.transductive import (
     FloatMatrix,
     TransductiveClassifier,
     check_same_width,

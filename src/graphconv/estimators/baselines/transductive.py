@@ -175,7 +175,7 @@ def with_known_classes(graph: Graph) -> tuple[Graph, IntArray]:
     Examples
     --------
     >>> from graphconv import Graph
-    >>> from graphconv.estimators.baselines._transductive import with_known_classes
+    >>> from graphconv.estimators.baselines.transductive import with_known_classes
     >>> path = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], labels=[2, 0, 1], train_index=[0, 2])
     >>> known, classes = with_known_classes(path)
     >>> known.labels, classes
