@@ -151,7 +151,7 @@ class TorchCsr:
         ]
         self.build([graph.n_features, *hidden, graph.n_classes])
         self.optimiser = torch.optim.Adam(self.parameters, lr=0.01)
-        if compiled:
+        if compiled:  # mypy: one object's method is replaced, on purpose
             self.forward = torch.compile(self.forward)  # type: ignore[method-assign]
 
     def build(self, widths: list[int]) -> None:

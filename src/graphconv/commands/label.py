@@ -91,7 +91,7 @@ def run_labelling(wanted: LabelRequest, screen: Screen) -> None:
     wanted.check()
     password = wanted.password()
     try:
-        import starlette  # noqa: F401
+        import starlette  # noqa: F401 - asked only whether it is there
         import uvicorn
     except ImportError:
         raise ValueError("the page needs a server: pip install starlette uvicorn") from None

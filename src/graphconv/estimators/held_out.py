@@ -168,7 +168,9 @@ class HeldOutMixin:
         return self.out_of_fold_
 
     def _training_graph(self) -> Graph:
+        """The graph that the estimator was fitted to; every estimator with this mixin says it."""
         raise NotImplementedError
 
     def _fit_predict(self) -> FitPredict:
+        """How the estimator is trained anew; every estimator with this mixin says it."""
         raise NotImplementedError

@@ -142,7 +142,10 @@ def _read_sheet(path: Path, format_options: TextFormatOptions) -> Table:
     has_header = format_options.header is not False
     frame, notes = read_sheet(path, has_header=has_header)
     first = 2 if has_header else 1
-    at = lambda row: f"{path.name}, row {row + first}"  # noqa: E731
+
+    def at(row: int) -> str:
+        return f"{path.name}, row {row + first}"
+
     return Table(frame, path.name, at, is_file=True, notes=tuple(notes))
 
 

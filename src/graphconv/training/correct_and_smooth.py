@@ -108,6 +108,7 @@ def known_nodes(trained_on: Graph, graph: Graph) -> tuple[IntArray, IntArray]:
     ]
     here, there = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     if len(here) and graph.features is not None:
+        # mypy: both graphs have features, or neither has.
         ours, theirs = graph.features[here], trained_on.features[there]  # type: ignore[index]
         gap = abs(ours - theirs).sum(axis=1)
         if np.mean(np.asarray(gap).ravel() == 0) < 0.5:
