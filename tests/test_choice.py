@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.generated_graphs import generate, split
 
-from graphconv import GCNClassifier
+from graphconv import AutoClassifier, GCNClassifier, load_model
 from graphconv.estimators import candidates as candidate_list
 from graphconv.estimators import choice as choosing
 from graphconv.estimators.candidates import Candidate, candidates_for, most_epochs, seconds_of
@@ -290,3 +290,17 @@ def test_a_chosen_baseline_is_a_fitted_method(judged):
     fitted = choose(make_graph()).fit([0, 1])
     assert isinstance(fitted, FittedMethod)
     assert fitted.probabilities().shape == (200, 2, 4)
+
+
+@pytest.mark.parametrize("kind", ["label propagation", "graph convolution on position features"])
+def test_what_was_chosen_comes_back_from_its_folder(judged, tmp_path, kind):
+    judged(lambda one: 0.9 if one.name == kind else 0.5)
+    graph = make_graph("no features")
+    chosen = AutoClassifier(random_state=0).fit(graph)
+    chosen.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert isinstance(again, GCNClassifier) == ("position" in kind)
+    assert kind in chosen.choice_
+    np.testing.assert_array_equal(again.predict_proba(), chosen.predict_proba())
+    if "position" in kind:  # the graph as it came has no such columns
+        np.testing.assert_array_equal(again.predict_proba(graph), chosen.predict_proba(graph))

@@ -159,6 +159,13 @@ def test_features_are_not_tried_where_the_method_ignores_them():
     assert why.features == ()
 
 
+def test_removal_bears_a_method_that_is_certain():
+    graph = Graph([[0, 1], [1, 0]])
+    certain = np.array([[1, 0], [1, 0]], dtype=np.float32)
+    why = explain_by_removal(lambda _: certain, graph, 0, ["a", "b"])
+    assert why.edges[0].log_odds == 0
+
+
 def test_compare_ends_with_a_command_that_works(run, papers):
     names = ("--methods", "sgc,label-propagation", "--splits", 2)
     done = run("compare", *TABLES, *COLUMNS, *names)

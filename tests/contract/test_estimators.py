@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from graphconv import GCNClassifier, Graph, load_dataset
+from graphconv import GCNClassifier, Graph, load_dataset, load_model
 from graphconv.estimators.baselines import BASELINES, make_estimator
 
 # Small enough to be quick, large enough to learn three groups of six nodes.
@@ -263,3 +263,36 @@ def test_what_cannot_be_learned_from_is_refused(name):
         make(name).fit(make_graph(), labels)
     with pytest.raises(ValueError, match="y"):
         make(name).fit(features, adjacency=adjacency)
+
+
+@each
+def test_what_is_saved_comes_back(name, tmp_path):
+    graph = make_graph(labels=np.where(np.arange(18) == 17, -1, groups()[2]), test_index=TEST[:-1])
+    estimator = make(name).fit(graph)
+    estimator.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert isinstance(again, GCNClassifier if name in ("gcn", "mlp") else type(estimator))
+    np.testing.assert_array_equal(again.predict_proba(), estimator.predict_proba())
+    assert again.classes_.tolist() == [0, 1, 2]
+    assert again.explain(3).sentence == estimator.explain(3).sentence
+    assert [one.node for one in again.suggest(1)] == [17]
+    kept = np.arange(12)
+    other = Graph(graph.adjacency[kept][:, kept], features=graph.features[kept])
+    if name in ONLY_KNOWN_NODES:
+        with pytest.raises(ValueError, match="labels only the nodes it was trained with"):
+            again.predict(other)
+    else:
+        np.testing.assert_array_equal(again.predict_proba(other), estimator.predict_proba(other))
+    np.testing.assert_array_equal(clone(again).fit(graph).predict(), estimator.predict())
+
+
+@each
+def test_rows_are_attached_after_loading_too(name, tmp_path):
+    if name in ONLY_KNOWN_NODES:
+        pytest.skip("it labels only the nodes it was trained with")
+    _, features, labels = groups()
+    estimator = make(name, n_neighbors=3).fit(features, labels)
+    estimator.save(tmp_path / "model")
+    rows = features[:5] + 0.01
+    again = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(rows), estimator.predict_proba(rows))

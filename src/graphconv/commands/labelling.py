@@ -146,13 +146,9 @@ def run_explanation(
             raise ValueError(f"--output must end in .png or .svg, got {output}")
         check_writable(output)
     saved, graph, notes = load_with_data(folder, data, screen)
-    from graphconv.estimators.fitted_method import SavedMethod
-    from graphconv.results.explain import explain
+    from graphconv.estimators.fitted_method import explain_fitted
 
-    if isinstance(saved, SavedMethod):
-        why = saved.fitted.explain(node, graph, label)
-    else:
-        why = explain(saved.fitted, node, graph, label)
+    why = explain_fitted(saved.fitted, node, graph, label)
     for note in (*notes, *why.notes):
         screen.remark(note)
     if output is not None:

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from graphconv.graph import Graph, encode_labels, symmetrise
+from graphconv.graph.position import has_position_features, with_position_features
 from graphconv.graph.scaling import fit_scaler
 from graphconv.io.readers import LoadedGraph, from_networkx
 
@@ -138,6 +139,8 @@ def graph_to_predict(estimator: Any, known: Graph, X: Any, adjacency: Any) -> tu
     """
     X = as_graph(X)
     if isinstance(X, Graph):
+        if has_position_features(known) and not has_position_features(X):
+            return with_position_features(X), 0
         return X, 0
     if X is None and adjacency is None:
         return known, 0

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal
 
-from sklearn.utils.validation import check_is_fitted
-
-from graphconv.estimators._inputs import as_graph
 from graphconv.estimators.baselines.transductive import FloatMatrix, TransductiveClassifier
 from graphconv.estimators.choice import Search
-from graphconv.estimators.fitted_method import FittedMethod, SavedMethod, save_method
+from graphconv.estimators.fitted_method import FittedMethod
 from graphconv.graph import Graph
-from graphconv.results.explain import explain
-from graphconv.results.explanation import Explanation
-from graphconv.results.suggest import Suggestion, suggest
 from graphconv.training.calibration import Calibration
-from graphconv.training.checkpoint import SavedModel, save_model
 from graphconv.training.class_prior import with_class_prior
+from graphconv.training.fitted import FittedGCN
 from graphconv.training.out_of_fold import FitPredict
 from graphconv.training.scores import mean_over_runs
 
@@ -105,44 +98,5 @@ class AutoClassifier(TransductiveClassifier):
 
         return fit_predict
 
-    def explain(self, node: Any, label: Any = None) -> Explanation:
-        """Why a node has its label: what its edges, neighbours and features contribute.
-
-        Parameters
-        ----------
-        node : hashable
-            Id of a node; its row where fit was given arrays.
-        label : hashable, optional
-            The class to explain. Default: the likeliest one.
-        """
-        check_is_fitted(self)
-        if isinstance(self.fitted_, FittedMethod):
-            return self.fitted_.explain(node, label=label)
-        return explain(self.fitted_, node, None, label)
-
-    def suggest(self, n: int = 20, graph: Graph | None = None) -> tuple[Suggestion, ...]:
-        """The nodes whose labels would teach most, the best first.
-
-        Parameters
-        ----------
-        n : int
-            How many.
-        graph : Graph, optional
-            Where to choose from. Default: the graph of the training.
-        """
-        check_is_fitted(self)
-        return suggest(self.fitted_, n, as_graph(graph))
-
-    def save(self, folder: str | Path) -> None:
-        """Write a model folder that the command line reads.
-
-        Parameters
-        ----------
-        folder : path
-            Made if need be. A model folder that is there is replaced; anything else is left alone.
-        """
-        check_is_fitted(self)
-        if isinstance(self.fitted_, FittedMethod):
-            save_method(SavedMethod(self.fitted_), Path(folder))
-        else:
-            save_model(SavedModel(self.fitted_), Path(folder))
+    def _fitted(self) -> FittedMethod | FittedGCN:
+        return self.fitted_

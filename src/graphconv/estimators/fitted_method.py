@@ -24,10 +24,18 @@ from graphconv.graph import Graph, IntArray
 from graphconv.io.files import check_replaceable, json_text, replacing_folder
 from graphconv.io.graph_files import read_npz, write_npz
 from graphconv.io.table_encoding import TableEncoding
+from graphconv.results.explain import explain
 from graphconv.results.explanation import Explanation
 from graphconv.results.removal import MOST_EDITS, explain_by_removal
 from graphconv.training.calibration import Calibration, fit_calibration
-from graphconv.training.checkpoint import FORMAT, SavedModel, load_model, read_description
+from graphconv.training.checkpoint import (
+    FORMAT,
+    SavedModel,
+    load_model,
+    read_description,
+    save_model,
+)
+from graphconv.training.fitted import FittedGCN
 from graphconv.training.out_of_fold import FitPredict
 
 # Where every edit means another training.
@@ -155,6 +163,52 @@ def fit_method(
     return FittedMethod(graph, method, params, tuple(seeds), each, calibration)
 
 
+def fitted_method_of(estimator: TransductiveClassifier) -> FittedMethod:
+    """What a fitted estimator came to, apart from it.
+
+    Examples
+    --------
+    >>> from graphconv import load_dataset, make_estimator
+    >>> from graphconv.estimators.fitted_method import fitted_method_of
+    >>> clf = make_estimator("sgc", n_hops=3, random_state=4).fit(load_dataset("karate"))
+    >>> fitted = fitted_method_of(clf)
+    >>> fitted.method, fitted.params["n_hops"], fitted.seeds
+    ('sgc', 3, (4,))
+    """
+    known = {where.partition(":")[2]: name for name, where in BASELINES.items()}
+    own = type(estimator).__name__
+    if own not in known:
+        raise ValueError(f"only graphconv's own methods can be saved and explained, got {own}")
+    params = estimator.get_params()
+    del params["random_state"]
+    each = estimator.uncalibrated_[:, None].astype(np.float32)
+    calibration = estimator.calibration_
+    return FittedMethod(estimator.graph_, known[own], params, (estimator.seed_,), each, calibration)
+
+
+def explain_fitted(
+    fitted: FittedMethod | FittedGCN,
+    node: Hashable,
+    graph: Graph | None = None,
+    label: Hashable | None = None,
+) -> Explanation:
+    """Why a node has its label by a trained model of any kind; arguments as for `explain`."""
+    if isinstance(fitted, FittedMethod):
+        return fitted.explain(node, graph, label)
+    return explain(fitted, node, graph, label)
+
+
+def save_fitted(
+    fitted: FittedMethod | FittedGCN, folder: Path, joins_neighbours: bool = False
+) -> None:
+    """Write the folder of a trained model of any kind, whole or not at all."""
+    identity = {"estimator": {"joins_neighbours": joins_neighbours}}
+    if isinstance(fitted, FittedMethod):
+        save_method(SavedMethod(fitted, identity=identity), folder)
+    else:
+        save_model(SavedModel(fitted, identity=identity), folder)
+
+
 def _with_seed(fit_predict: FitPredict, seed: int, graph: Graph) -> FloatMatrix:
     return fit_predict(graph, seed)
 
@@ -173,6 +227,7 @@ class SavedMethod:
     encoding: TableEncoding | None = None
     table_options: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
+    identity: dict[str, Any] = field(default_factory=dict)
 
 
 def save_method(
@@ -192,6 +247,7 @@ def save_method(
         "table_options": saved.table_options,
         "encoding": None if saved.encoding is None else saved.encoding.to_json(),
         "data_fingerprint": fitted.graph.fingerprint(),
+        "identity": saved.identity,
         "versions": {"graphconv": __version__},
     }
     with replacing_folder(folder) as new:
@@ -246,6 +302,7 @@ def load_saved(folder: Path, moved_to: Path | None = None) -> SavedModel | Saved
             None if encoding is None else TableEncoding.from_json(encoding),
             description["table_options"],
             description["metrics"],
+            description.get("identity", {}),  # missing in folders of 0.1.0
         )
     except (KeyError, TypeError, AttributeError, safetensors.SafetensorError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -167,5 +167,6 @@ def _ordered(parts: list[Contribution]) -> tuple[Contribution, ...]:
 
 
 def _log_odds(share: Any) -> float:
-    inside = float(np.clip(share, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY))
+    # As a double: the largest float32 below 1 is further from it than the least probability.
+    inside = float(np.clip(float(share), _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY))
     return float(np.log(inside) - np.log1p(-inside))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from graphconv.estimators._inputs import (
     array_of_names,
+    as_graph,
     graph_to_fit,
     graph_to_predict,
     seeds_of,
@@ -26,8 +28,14 @@ from graphconv.estimators.held_out import HeldOutMixin
 from graphconv.graph import Graph, IntArray, symmetrise
 from graphconv.graph.scaling import FeatureScaler
 from graphconv.graph.splits import check_trainable
+from graphconv.results.explanation import Explanation
+from graphconv.results.suggest import Suggestion, suggest
 from graphconv.training.calibration import Calibration, fit_calibration
 from graphconv.training.out_of_fold import FitPredict
+
+if TYPE_CHECKING:
+    from graphconv.estimators.fitted_method import FittedMethod
+    from graphconv.training.fitted import FittedGCN
 
 FloatMatrix = npt.NDArray[np.floating[Any]]
 Self = TypeVar("Self", bound="TransductiveClassifier")
@@ -48,6 +56,8 @@ class TransductiveClassifier(HeldOutMixin, ClassifierMixin, BaseEstimator, ABC):
         Label of every node of the training graph.
     graph_ : Graph
         What it was trained on.
+    seed_ : int
+        The seed it was trained with.
     """
 
     n_neighbors: int
@@ -71,7 +81,7 @@ class TransductiveClassifier(HeldOutMixin, ClassifierMixin, BaseEstimator, ABC):
         adjacency : array or sparse matrix of shape (n_nodes, n_nodes), optional
             Without one the graph joins every row of X to its nearest neighbours.
         """
-        seed = seeds_of(self.random_state, 1)[0]
+        self.seed_ = seeds_of(self.random_state, 1)[0]
         graph = graph_to_fit(self, X, y, adjacency)
         if graph.is_multilabel:
             raise ValueError(
@@ -81,11 +91,36 @@ class TransductiveClassifier(HeldOutMixin, ClassifierMixin, BaseEstimator, ABC):
         self.n_features_in_ = graph.n_features
         self.graph_ = graph
         self.classes_ = array_of_names(graph.class_names)
-        self.__dict__.pop("out_of_fold_", None)  # of an earlier fit
-        self.uncalibrated_ = self._fit_graph(graph, seed)
+        for name in ("out_of_fold_", "restored_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        self.uncalibrated_ = self._fit_graph(graph, self.seed_)
         self.calibration_ = self._fit_calibration(graph)
+        self._label_all()
+        return self
+
+    def _label_all(self) -> None:
         self.label_distributions_ = self._calibrate(self.uncalibrated_)
         self.transduction_ = self._labels_of(self.label_distributions_)
+
+    def restore(self: Self, fitted: FittedMethod, joins_neighbours: bool = False) -> Self:
+        """Become as after the `fit` that a saved method came from; `load_model` does it.
+
+        Parameters
+        ----------
+        fitted : FittedMethod
+            Of this method, with these parameters.
+        joins_neighbours : bool
+            Whether `fit` was given rows without an adjacency.
+        """
+        self.restored_ = fitted
+        self.seed_ = fitted.seeds[0]
+        self.joins_neighbours_ = joins_neighbours
+        self.graph_ = fitted.graph
+        self.n_features_in_ = fitted.graph.n_features
+        self.classes_ = array_of_names(fitted.graph.class_names)
+        self.uncalibrated_ = fitted.each.mean(axis=1)
+        self.calibration_ = fitted.calibration
+        self._label_all()
         return self
 
     def predict(self, X: Any = None, *, adjacency: Any = None) -> npt.NDArray[Any]:
@@ -108,7 +143,77 @@ class TransductiveClassifier(HeldOutMixin, ClassifierMixin, BaseEstimator, ABC):
         """Probabilities of all nodes of a graph as the method gives them."""
         if graph is self.graph_ or graph.fingerprint() == self.graph_.fingerprint():
             return self.uncalibrated_.copy()
+        if hasattr(self, "restored_"):
+            averaged: FloatMatrix = self.restored_.probabilities(graph).mean(axis=1)
+            return averaged
         return self._label_graph(graph)
+
+    def explain(self, node: Any, label: Any = None) -> Explanation:
+        """Why a node has its label: what its edges, neighbours and features contribute.
+
+        Parameters
+        ----------
+        node : hashable
+            Id of a node; its row where fit was given arrays.
+        label : hashable, optional
+            The class to explain. Default: the likeliest one.
+
+        Examples
+        --------
+        >>> from graphconv import load_dataset, make_estimator
+        >>> clf = make_estimator("label-propagation").fit(load_dataset("karate"))
+        >>> clf.explain(9).label
+        1
+        """
+        from graphconv.estimators.fitted_method import explain_fitted
+
+        check_is_fitted(self)
+        return explain_fitted(self._fitted(), node, None, label)
+
+    def suggest(self, n: int = 20, graph: Graph | None = None) -> tuple[Suggestion, ...]:
+        """The nodes whose labels would teach most, the best first.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        graph : Graph, optional
+            Where to choose from. Default: the graph of the training.
+        """
+        check_is_fitted(self)
+        return suggest(self._fitted(), n, as_graph(graph))
+
+    def save(self, folder: str | Path) -> None:
+        """Write a model folder that `graphconv.load_model` and the command line read.
+
+        Parameters
+        ----------
+        folder : path
+            Made if need be. A model folder that is there is replaced; anything else is left alone.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from graphconv import load_dataset, load_model, make_estimator
+        >>> clf = make_estimator("sgc", random_state=0).fit(load_dataset("karate"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     clf.save(f"{folder}/karate")
+        ...     again = load_model(f"{folder}/karate")
+        >>> again
+        SGCClassifier(random_state=0)
+        >>> bool((again.predict() == clf.predict()).all())
+        True
+        """
+        from graphconv.estimators.fitted_method import save_fitted
+
+        check_is_fitted(self)
+        save_fitted(self._fitted(), Path(folder), self.joins_neighbours_)
+
+    def _fitted(self) -> FittedMethod | FittedGCN:
+        """What it came to, apart from the estimator."""
+        from graphconv.estimators.fitted_method import fitted_method_of
+
+        return self.restored_ if hasattr(self, "restored_") else fitted_method_of(self)
 
     def _fit_calibration(self, graph: Graph) -> Calibration:
         """As for a GCN: what suits the validation nodes, where there are any."""
