@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tests.command_line import hear_interrupts
 from tests.scripts import load_script
 
-from graphconv import load_dataset
+from graphconv import kernels, load_dataset
 from graphconv.commands import reproduce as commands
 from graphconv.commands.console import Screen
 from graphconv.estimators.baselines import make_estimator
@@ -386,15 +387,26 @@ def test_timing_end_to_end(tmp_path: Path) -> None:
 
 
 def test_timing_has_a_series_for_every_device(tmp_path: Path) -> None:
-    # Any device but "cpu" itself is measured in plain torch: "cpu:0" stands for a graphics card.
+    # Any device but "cpu" itself is measured as it trains: "cpu:0" stands for a graphics card.
     wanted = request(tmp_path, runs=3, timing_edges=(1000, 2000), timing_devices=("cpu", "cpu:0"))
     section = reproduce("timing", wanted)["sections"]["timing"]
     assert [table["title"] for table in section["tables"]] == [
         "Random graphs, our kernels, CPU",
-        "Random graphs, plain torch, cpu:0",
+        "Random graphs, torch, cpu:0",
     ]
     assert [len(table["rows"]) for table in section["tables"]] == [2, 2]
     assert not any("GPU" in note for note in section["notes"])
+    kinds = {line["settings"]["kernels"] for line in lines_of(tmp_path / "runs.jsonl")}
+    assert kinds == {kernels.select().__name__, "training on cpu:0"}
+
+
+def test_timing_measures_the_graphics_card_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for cuda, mps in ((False, False), (True, False), (False, True)):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda cuda=cuda: cuda)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda mps=mps: mps)
+        found.append(timing._devices(Request(Path("unused"))))
+    assert found == [("cpu",), ("cpu", "cuda"), ("cpu", "mps")]
 
 
 def test_karate_end_to_end(tmp_path: Path) -> None:

@@ -128,6 +128,7 @@ def predict(
     given: NewDataOptions,
     output: opt.OutputFile = Path("predictions.csv"),
     spreadsheet_safe: opt.SpreadsheetSafe = False,
+    device: opt.PredictDevice = "cpu",
     screen: ScreenOptions,
 ) -> None:
     """Label nodes with a trained model: its own, or those of new data.
@@ -137,7 +138,9 @@ def predict(
     """
     from graphconv.commands.labelling import run_prediction
 
-    run_prediction(folder, given.request(), output, screen, spreadsheet_safe=spreadsheet_safe)
+    run_prediction(
+        folder, given.request(), output, screen, spreadsheet_safe=spreadsheet_safe, device=device
+    )
 
 
 @app.command(cls=opt.GroupedCommand)

@@ -13,6 +13,7 @@ from graphconv.commands.console import Screen
 from graphconv.commands.data_source import DataRequest, align_to, ingested_options, load_data
 from graphconv.commands.held_out import saved_rule
 from graphconv.commands.summary import about_isolated
+from graphconv.commands.training_job import NETWORKS_NAMED, check_device_name
 from graphconv.graph import Graph
 from graphconv.graph.position import (
     has_position_features,
@@ -48,13 +49,21 @@ def run_prediction(
     screen: Screen,
     *,
     spreadsheet_safe: bool = False,
+    device: str = "cpu",
 ) -> None:
     """Label the nodes of the training data, or of new data, and write the table."""
     _check_table(output)
+    check_device_name(device)
     saved, graph, notes = load_with_data(folder, data, screen)
     from graphconv.training.fitted import FittedGCN
 
     fitted = saved.fitted
+    if device != "cpu":
+        if not isinstance(fitted, FittedGCN):
+            raise ValueError(f"--device is for {NETWORKS_NAMED}, got another method's model")
+        if graph.folder is not None and device != "auto":
+            raise ValueError("a graph on disk is predicted on the cpu, in blocks, got --device")
+        fitted = replace(fitted, device=device)
     known = fitted.graph
     n_passes = fitted.n_passes if isinstance(fitted, FittedGCN) else 1
     with screen.showing() as progress:

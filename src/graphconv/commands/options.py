@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from graphconv.estimators.baselines import BASELINES
-from graphconv.graph.names import METRICS
+from graphconv.graph.names import DEVICES, METRICS
 from graphconv.models.catalogue import MODELS
 
 
@@ -360,7 +360,12 @@ Timeout = Annotated[
 Kernels = Annotated[
     str, _training("--kernels", "NAME", "Sparse products: auto, native or reference.")
 ]
-Device = Annotated[str, _training("--device", "NAME", "Where to train: cpu, cuda, mps or auto.")]
+Device = Annotated[
+    str, _training("--device", "NAME", "Where to train: cpu, cuda, mps or auto.", DEVICES)
+]
+PredictDevice = Annotated[
+    str, _model("--device", "NAME", "Where to predict: cpu, cuda, mps or auto.", DEVICES)
+]
 
 OutputFolder = Annotated[
     Path | None,

@@ -20,6 +20,7 @@ from graphconv.commands.data_source import DataRequest, data_files, load_data
 from graphconv.commands.summary import describe, measure, show_results
 from graphconv.estimators.baselines import BASELINES
 from graphconv.graph import Graph, IntArray
+from graphconv.graph.names import DEVICES
 from graphconv.graph.position import with_position_features
 from graphconv.io.files import check_replaceable, check_writable
 from graphconv.io.named_splits import split_by_name
@@ -34,8 +35,13 @@ from graphconv.training.measures import check_measure
 
 # What the training loop can do; all other models are baselines.
 _NETWORKS = (*MODELS, "mlp")
-DEVICES = ("cpu", "cuda", "mps", "auto")
 NETWORKS_NAMED = f"{', '.join(_NETWORKS[:-1])} and {_NETWORKS[-1]}"
+
+
+def check_device_name(name: str) -> None:
+    """Refuse what no machine could have, before anything is read."""
+    if name not in DEVICES:
+        raise ValueError(f"--device must be one of {', '.join(DEVICES)}, got {name!r}")
 
 
 @dataclass(frozen=True)
@@ -75,8 +81,7 @@ class ModelRequest:
             raise ValueError(f"--seed must be from 0 to 2^32 - 1, got {self.seed}")
         if self.kernels not in ("auto", "native", "reference"):
             raise ValueError(f"--kernels must be auto, native or reference, got {self.kernels!r}")
-        if self.device not in DEVICES:
-            raise ValueError(f"--device must be one of {', '.join(DEVICES)}, got {self.device!r}")
+        check_device_name(self.device)
         if self.is_baseline:
             if self.device != "cpu":
                 raise ValueError(f"--device is for {NETWORKS_NAMED}, got --model {self.model}")

@@ -6,13 +6,15 @@ torch follows the gradient. Nothing is fused; a device has its own ways.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from graphconv.engine.batches import Batch
+from graphconv.graph.names import DEVICES
 from graphconv.io.wording import naming
 from graphconv.kernels import Dropout
 from graphconv.kernels import torch_device as kernels
@@ -34,7 +36,6 @@ from graphconv.models.operations import (
     Value,
 )
 
-DEVICES = ("cpu", "cuda", "mps", "auto")
 # Numbers of a graph, edges and features, above which a device that is there is worth the way.
 LEAST_NUMBERS = 10_000_000
 EPSILON = 1e-5  # of layer normalisation
@@ -52,16 +53,24 @@ def choose_device(name: str, n_numbers: int) -> torch.device | None:
     if name not in DEVICES:
         known = ", ".join(DEVICES)
         raise ValueError(naming("{device} must be one of {}, got {!r}", known, name))
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if name == "auto":
-        name = next((own for own, is_there in there.items() if is_there), "cpu")
-        if n_numbers < LEAST_NUMBERS:
-            name = "cpu"
     if name == "cpu":
         return None
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        first = next((own for own, is_there in there.items() if is_there), None)
+        return None if first is None or n_numbers < LEAST_NUMBERS else torch.device(first)
     if not there[name]:
         raise ValueError(naming("{device} must be there to be used, but torch finds no {}", name))
     return torch.device(name)
+
+
+@contextmanager
+def out_of_memory_says(template: str) -> Iterator[None]:
+    """Say what helps where a device has not enough memory."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise ValueError(naming(template)) from None
 
 
 class BatchOnDevice:

@@ -86,12 +86,16 @@ class Network:
         for name in ("kernels", "processor_kernels"):
             setattr(self, name, importlib.import_module(state[name]))
 
-    def leave_device(self) -> None:
-        """Bring the parameters back to where the kernels are."""
-        self.kernels, self.device = self.processor_kernels, None
-        self.parameters = {
-            name: own.detach().cpu().requires_grad_() for name, own in self.parameters.items()
+    def on(self, device: torch.device | None) -> Network:
+        """The same network on a device, or without one where the kernels are."""
+        other = object.__new__(Network)
+        other.__dict__.update(self.__dict__, device=device, _on_device=WeakKeyDictionary())
+        other.kernels = self.processor_kernels if device is None else torch_device
+        place = "cpu" if device is None else device
+        other.parameters = {
+            name: own.detach().to(place).requires_grad_() for name, own in self.parameters.items()
         }
+        return other
 
     @property
     def n_hops(self) -> int:

@@ -224,7 +224,8 @@ class Objective:
         if self.network.device is None:
             return labelled.labels, labelled.weight
         if labelled not in self._targets:
-            weight = labelled.weight.astype(np.float32)  # some devices have no double precision
+            # Some devices have no double precision.
+            weight = labelled.weight.astype(labelled.batch.degree.dtype)
             both = torch.from_numpy(labelled.labels), torch.from_numpy(weight)
             device = self.network.device
             self._targets[labelled] = both[0].to(device), both[1].to(device)

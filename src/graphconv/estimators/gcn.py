@@ -149,8 +149,9 @@ class GCNClassifier(  # type: ignore[call-arg]
     kernels : {"auto", "native", "reference"}
         Which sparse products to use.
     device : {"cpu", "cuda", "mps", "auto"}
-        Where to train: with the kernels on the processor, or with torch on a device; "auto" takes a
-        device that is there for graphs large enough. What is trained predicts on the processor.
+        Where to train and to predict: with the kernels on the processor, or with torch on a
+        device; "auto" takes a device that is there for graphs large enough. It may be changed in
+        between by `set_params`.
     random_state : int or None
         Seed of the weights, of dropout and of the held-out labels. Equal seeds give equal results.
 
@@ -430,7 +431,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         if X is None and adjacency is None:
             return self.label_distributions_.copy()
         graph, n_skipped = graph_to_predict(self, self.fitted_.graph, X, adjacency)
-        return self.fitted_.ensemble_probabilities(graph)[n_skipped:]
+        return self._fitted_on_device().ensemble_probabilities(graph)[n_skipped:]
 
     def transform(self, X: Any = None, *, adjacency: Any = None) -> FloatMatrix:
         """Hidden activations that enter the last layer; those of an ensemble side by side.
@@ -446,7 +447,13 @@ class GCNClassifier(  # type: ignore[call-arg]
         """
         check_is_fitted(self)
         graph, n_skipped = graph_to_predict(self, self.fitted_.graph, X, adjacency)
-        return self.fitted_.embedding(graph)[n_skipped:]
+        return self._fitted_on_device().embedding(graph)[n_skipped:]
+
+    def _fitted_on_device(self) -> FittedGCN:
+        """The model where it is to predict now, which need not be where it was trained."""
+        if self.fitted_.device != self.device:
+            self.fitted_ = replace(self.fitted_, device=self.device)
+        return self.fitted_
 
     def explain(self, node: Any, graph: Graph | None = None, label: Any = None) -> Explanation:
         """Why a node has its label: what each edge, neighbour and feature contributes, exactly.

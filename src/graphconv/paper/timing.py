@@ -54,7 +54,7 @@ class Curve:
 
 
 def _series(device: str, n_edges: int, n_epochs: int) -> Series:
-    code = kernels.select().__name__ if device == OWN_KERNELS else f"torch on {device}"
+    code = kernels.select().__name__ if device == OWN_KERNELS else f"training on {device}"
     settings = {"n_hidden": N_HIDDEN, "n_epochs": n_epochs, "kernels": code}
     return Series(NAME, f"random:{n_edges // 2}", "epoch", _no_task, settings, (0,))
 
@@ -91,7 +91,7 @@ def _measured(request: Request, log: RunLog, device: str, n_edges: int) -> Recor
 
 
 def _curve(request: Request, log: RunLog, device: str) -> Curve:
-    title = "our kernels, CPU" if device == OWN_KERNELS else f"plain torch, {device}"
+    title = "our kernels, CPU" if device == OWN_KERNELS else f"torch, {device}"
     records: list[Record] = []
     for n_edges in _sizes(request):
         record = _measured(request, log, device, n_edges)
@@ -110,7 +110,8 @@ def _devices(request: Request) -> tuple[str, ...]:
         return request.timing_devices
     import torch
 
-    return (OWN_KERNELS, "cuda") if torch.cuda.is_available() else (OWN_KERNELS,)
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    return (OWN_KERNELS, *(name for name, is_there in there.items() if is_there))
 
 
 def section(request: Request, log: RunLog) -> Section:

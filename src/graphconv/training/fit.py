@@ -18,7 +18,7 @@ from torch import Tensor
 
 from graphconv import kernels as kernel_choice
 from graphconv.engine.batches import feature_rows, make_batch
-from graphconv.engine.device_plan import choose_device
+from graphconv.engine.device_plan import choose_device, out_of_memory_says
 from graphconv.engine.feature_storage import faster_features
 from graphconv.engine.memory_estimate import n_numbers_of, settle_batches
 from graphconv.engine.mini_batches import MiniBatches
@@ -110,8 +110,8 @@ def fit_gcn(
         A model whose weights training begins with, instead of random ones: fewer epochs do where
         few labels have changed since. Its classes, features, widths and seeds must be the same.
     device : {"cpu", "cuda", "mps", "auto"}
-        Where to train: with the kernels on the processor, or with torch on a device; "auto" takes a
-        device that is there for graphs large enough. What is trained predicts on the processor.
+        Where to train and to predict: with the kernels on the processor, or with torch on a
+        device; "auto" takes a device that is there for graphs large enough.
 
     Examples
     --------
@@ -145,7 +145,14 @@ def fit_gcn(
     if watch.on_end is not None:
         watch.on_end(state)
     fitted = FittedGCN(
-        graph, settings, scaler, network, int(state.stopped_at.max()), history_of(state), choice
+        graph,
+        settings,
+        scaler,
+        network,
+        int(state.stopped_at.max()),
+        history_of(state),
+        choice,
+        device=device,
     )
     return calibrated(fitted) if calibrate else fitted
 
@@ -228,7 +235,9 @@ def _train(
         )
         batches = parts.training
         watched = parts.validation if len(graph.validation_index) else None
-    try:
+    with out_of_memory_says(
+        "{device} must have memory for a batch, but ran out: train in mini-batches, by {batch_size}"
+    ):
         state = train(
             network,
             batches,
@@ -238,12 +247,7 @@ def _train(
             resume_from=watch.resume_from,
             on_checkpoint=watch.on_checkpoint,
         )
-    except torch.OutOfMemoryError:
-        raise ValueError(
-            naming("{device} must have memory for a batch, but ran out: use {batch_size}")
-        ) from None
-    network.leave_device()
-    return network, scaler, state
+    return network.on(None), scaler, state
 
 
 def copy_weights(source: Network, target: Network) -> None:

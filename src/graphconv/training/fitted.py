@@ -16,6 +16,8 @@ from torch import Tensor
 
 from graphconv.engine.batches import Batch, make_batch
 from graphconv.engine.blocks import n_stages, run_in_blocks
+from graphconv.engine.device_plan import choose_device, out_of_memory_says
+from graphconv.engine.memory_estimate import n_numbers_of
 from graphconv.engine.network import Network
 from graphconv.graph import Graph, IntArray
 from graphconv.graph.mapping import release
@@ -35,6 +37,10 @@ MOST_KEPT = 10_000_000
 BLOCK_ROWS = 1 << 16
 # Below this nobody needs to ask how much memory there is.
 MIN_BLOCKED_BYTES = 1 << 28
+_WITHOUT_MEMORY = (
+    "{device} must have memory for all nodes at once, but ran out: predict on the cpu, which works "
+    "in blocks"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +65,9 @@ class FittedGCN:
     undescribed_calibration : Calibration, optional
         The same for nodes that nothing is known of, by validation nodes whose features were
         hidden. None: as for all others.
+    device : {"cpu", "cuda", "mps", "auto"}
+        Where all nodes of a graph in memory, or some of them, are predicted. The network itself
+        stays on the processor, as do graphs on disk.
     """
 
     graph: Graph
@@ -70,20 +79,23 @@ class FittedGCN:
     choice: str = ""
     calibration: Calibration = field(default_factory=Calibration)
     undescribed_calibration: Calibration | None = None
+    device: str = "cpu"
     # Scaling features and laying out a batch takes longer than predicting from it.
     _batches: WeakKeyDictionary[Graph, Batch] = field(
         default_factory=WeakKeyDictionary, init=False, repr=False
     )
+    _on_devices: dict[torch.device, Network] = field(default_factory=dict, init=False, repr=False)
 
     def __repr__(self) -> str:
         return f"FittedGCN({self.graph!r}, {self.n_epochs} epochs, {self.settings!r})"
 
     def __getstate__(self) -> dict[str, Any]:
         # Batches are kept by the identity of their graph: a copy begins without.
-        return {name: value for name, value in self.__dict__.items() if name != "_batches"}
+        kept = ("_batches", "_on_devices")
+        return {name: value for name, value in self.__dict__.items() if name not in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _batches=WeakKeyDictionary())
+        self.__dict__.update(state, _batches=WeakKeyDictionary(), _on_devices={})
 
     @property
     def self_loop_weight(self) -> float:
@@ -126,7 +138,8 @@ class FittedGCN:
     ) -> FloatMatrix:
         """The same, as the network gives them."""
         if nodes is not None or not works_in_blocks(graph, self.network):
-            return self.batch_probabilities(self._batch(graph, nodes))
+            with out_of_memory_says(_WITHOUT_MEMORY):
+                return self._probabilities(self._network_for(graph), self._batch(graph, nodes))
         with torch.no_grad(), single_torch_thread():
             values = run_in_blocks(
                 self.network, graph, self.scaler, scratch=scratch, advance=advance
@@ -143,10 +156,22 @@ class FittedGCN:
         As the network gives them, whatever is made of them later.
         The batch's features are taken as they are: they must have been through the scaler.
         """
+        return self._probabilities(self.network, batch)
+
+    def _probabilities(self, network: Network, batch: Batch) -> FloatMatrix:
         with torch.no_grad(), single_torch_thread():
-            probabilities = self.from_logits(self.network(batch))
-        self.network.kernels.trim_memory()
-        return cast(FloatMatrix, probabilities.numpy())
+            probabilities = self.from_logits(network(batch))
+        network.kernels.trim_memory()
+        return cast(FloatMatrix, probabilities.cpu().numpy())
+
+    def _network_for(self, graph: Graph) -> Network:
+        """The network where a graph is to be predicted."""
+        place = choose_device(self.device, n_numbers_of(graph))
+        if place is None:
+            return self.network
+        if place not in self._on_devices:
+            self._on_devices[place] = self.network.on(place)
+        return self._on_devices[place]
 
     def from_logits(self, logits: Tensor) -> Tensor:
         """Probabilities of logits of shape (n_nodes, n_replicas, n_classes)."""
@@ -197,7 +222,8 @@ class FittedGCN:
                     self.network, graph, self.scaler, embed=True, scratch=scratch
                 )
                 return values.reshape(len(values), -1)
-            hidden = self.network.embed(self._batch(graph))
+            with out_of_memory_says(_WITHOUT_MEMORY):
+                hidden = self._network_for(graph).embed(self._batch(graph)).cpu()
         return cast(FloatMatrix, hidden.reshape(hidden.shape[0], -1).numpy())
 
     def _checked(self, graph: Graph | None) -> Graph:
