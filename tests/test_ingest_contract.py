@@ -48,6 +48,19 @@ def test_blanks_around_ids_are_the_same_blanks_for_both(tmp_path, blank):
     assert ids == read_tables(tmp_path / "e.csv").graph.node_ids.tolist() == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize(
+    "text", ["# a graph\n# FromNodeId\tToNodeId\n1\t2\n2\t3\n", "#source,target\n1,2\n2,3\n"]
+)
+def test_comments_are_passed_over_by_both(tmp_path, text):
+    path = tmp_path / "e.txt"
+    path.write_text(text, encoding="utf-8")
+    ingest(IngestRequest((str(path),), (), tmp_path / "g"))
+    stored, read = open_graph(tmp_path / "g"), read_tables(path).graph
+    assert [str(node) for node in stored.node_ids.tolist()] == read.node_ids.tolist()
+    assert read.node_ids.tolist() == ["1", "2", "3"]
+    assert stored.n_edges == read.n_edges == 2
+
+
 def test_a_row_too_long_is_refused_and_not_dropped(tmp_path):
     path = tmp_path / "e.csv"
     path.write_text("source,target\na,b\nc," + "x" * (65 << 20) + "\n")

@@ -104,7 +104,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch):
         ("node,label,how\na,x,perhaps\n", "how must be one of"),
         ("node,label,action\na,x,-1\n", "action a number"),
         ('node,label\na,"x\n', "must be a CSV file"),
-        ("node,label\na,\udcff\n", "must be a CSV file in UTF-8"),
+        ("node,label\na,\udc81\n", "must be UTF-8 or cp1252 text, got the byte 0x81"),
         ("", "must have the columns"),
     ],
 )
@@ -119,6 +119,20 @@ def test_a_table_of_another_program_is_read(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text("id,label\na,red\n", encoding="utf-8-sig")
     assert read_label_lines(path) == [LabelLine("", "a", "red", "", "chosen", 0)]
+
+
+def test_a_file_that_a_spreadsheet_saved_is_read_but_not_added_to(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_bytes("Node;Label;who\r\na;grün;me\r\nb;red, dark;\r\n".encode("cp1252"))
+    lines = read_label_lines(path)
+    assert [(one.node, one.label, one.who) for one in lines] == [
+        ("a", "grün", "me"),
+        ("b", "red, dark", ""),
+    ]
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=r"but has columns separated by semicolons and text in cp"):
+        LabelFile(path)
+    assert path.read_bytes() == before
 
 
 def test_answers_are_as_they_were_after_reading_them_again(tmp_path):

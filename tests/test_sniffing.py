@@ -96,6 +96,53 @@ def test_a_first_line_of_numbers_names_no_columns(tmp_path):
     assert plain.at(1) == "nodes.csv, line 2"
 
 
+SNAP = '# Directed graph: web.txt\n# "Nodes: 3 Edges: 2\n# FromNodeId\tToNodeId\n7\t8\n8\t9\n'
+
+
+def test_an_edge_list_as_it_is_published_is_read(tmp_path):
+    path = write(tmp_path, SNAP, "web.txt")
+    loaded = read_tables(path)
+    assert loaded.graph.node_ids.tolist() == ["7", "8", "9"]
+    assert loaded.graph.n_edges == 2
+    assert loaded.notes[0] == (
+        "web.txt: 2 lines of comments passed over, columns separated by tabs"
+    )
+    assert "web.txt: column 'FromNodeId' taken as the source" in loaded.notes
+    assert read_table(path).at(1) == "web.txt, line 5"
+    bare = read_table(path, (), TextFormatOptions(header=False))
+    assert bare.frame.to_numpy().tolist() == [[7, 8], [8, 9]]
+    assert bare.at(1) == "web.txt, line 5"
+
+
+@pytest.mark.parametrize(
+    ("content", "n_comments", "columns"),
+    [
+        ("% sym unweighted\n% 2 3 3\n1 2\n2 3\n", 2, ["column_1", "column_2"]),
+        ("# two words\n1 2\n2 3\n", 1, ["column_1", "column_2"]),
+        ("# exported today\n\n# by me\nid,label\na,x\n", 3, ["id", "label"]),
+        ("#id,label\na,x\n", 0, ["id", "label"]),  # else the first row would name the columns
+        ("#source target\na b\n", 0, ["source", "target"]),
+        ("# id,label\n1,2\n", 0, ["id", "label"]),
+        ("#,first name\n1,Ann\n", 0, ["#", "first name"]),
+        ("id,label\n#a,x\n", 0, ["id", "label"]),
+        ("#a,#b\n#c,#d\n", 0, ["a", "#b"]),  # nothing but comments is none
+    ],
+)
+def test_lines_before_the_table_are_passed_over(tmp_path, content, n_comments, columns):
+    path = write(tmp_path, content)
+    assert sniff_text_format(path).n_comments == n_comments
+    table = read_table(path)
+    assert list(table.frame.columns) == columns
+    n_rows = content.count("\n") - n_comments - ("column_1" not in columns)
+    assert len(table.frame) == n_rows
+
+
+def test_a_wrong_row_after_comments_is_told_by_its_line(tmp_path):
+    path = write(tmp_path, "# a\n# b\nid,label\na,x,y,z\n")
+    with pytest.raises(ValueError, match=r"line 4: a row must have at most 2 fields"):
+        read_table(path)
+
+
 def test_names_in_any_case_and_usual_names_are_found(tmp_path):
     edges = write(tmp_path, "From,TO\na,b\n", "edges.csv")
     nodes = write(tmp_path, "Id,Label,Age\na,x,1\nb,y,2\n")

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv.io.compression import open_binary
-from graphconv.io.sniffing import TextFormat, number_pattern
+from graphconv.io.sniffing import COMMENT, TextFormat, number_pattern
 from graphconv.io.wording import MISSING_MARKS, shown
 
 if TYPE_CHECKING:
@@ -69,11 +69,20 @@ def open_text(path: Path, encoding: str = "utf-8-sig") -> Iterator[TextIO]:
         yield handle
 
 
+@contextmanager
+def _open_table(path: Path, text: TextFormat) -> Iterator[TextIO]:
+    """Open a file of text where its table begins."""
+    with open_text(path, text.encoding) as handle:
+        for _ in range(text.n_comments):
+            handle.readline()
+        yield handle
+
+
 def read_header(path: Path, text: TextFormat) -> list[str]:
     """The names of the columns; those without a name are empty."""
     import pandas as pd
 
-    with open_text(path, text.encoding) as handle:
+    with _open_table(path, text) as handle:
         try:
             first = pd.read_csv(
                 handle, sep=text.delimiter, header=None, nrows=1, dtype="str", na_filter=False
@@ -87,6 +96,8 @@ def read_header(path: Path, text: TextFormat) -> list[str]:
     if not text.has_header:
         return [f"column_{place + 1}" for place in range(first.shape[1])]
     columns = [str(cell).strip() for cell in first.iloc[0]]
+    # A line of names may be marked as a comment: "# source,target".
+    columns[0] = columns[0].removeprefix(COMMENT).lstrip() or columns[0]
     check_distinct(path.name, [column for column in columns if column])
     return columns
 
@@ -152,7 +163,7 @@ def _pieces(
         "na_filter": False,
         "low_memory": False,
     }
-    with open_text(path, text.encoding) as handle:
+    with _open_table(path, text) as handle:
         if n_rows is None:
             yield pd.read_csv(handle, **options)
         else:
@@ -293,15 +304,15 @@ def _without_groups(
 
 def _records(path: Path, text: TextFormat) -> Iterator[tuple[int, list[str]]]:
     """The records of a file, each with the line it starts on, blank lines left out."""
-    with open_text(path, text.encoding) as handle:
+    with _open_table(path, text) as handle:
         reader = csv.reader(handle, delimiter=text.delimiter)
-        line = 1
+        line = text.n_comments + 1
         for record in reader:
             # pandas passes over empty lines and those of blanks alone, but not over a quoted "".
             is_blank = not record or (len(record) == 1 and record[0] and record[0].isspace())
             if not is_blank:
                 yield line, record
-            line = reader.line_num + 1
+            line = text.n_comments + reader.line_num + 1
 
 
 def line_of_row(path: Path, text: TextFormat, row: int) -> int:
@@ -311,7 +322,7 @@ def line_of_row(path: Path, text: TextFormat, row: int) -> int:
         return next(islice(_records(path, text), place, None))[0]
     except (csv.Error, StopIteration):
         # A field beyond the csv module's limit: right unless quotes hold line ends.
-        return place + 1
+        return text.n_comments + place + 1
 
 
 def _malformed(path: Path, text: TextFormat, width: int | None) -> ValueError:

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from graphconv.io.delimited import unreadable_as_value_error
+from graphconv.io.sniffing import sniff_text_format
 from graphconv.io.wording import one_line, shown
 
 try:
@@ -86,6 +88,12 @@ class LabelFile:
                 os.ftruncate(self._file, whole)
             if whole == 0:
                 self._write(_text([COLUMNS]))
+            written = sniff_text_format(path)
+            if written.delimiter != "," or written.encoding != "utf-8-sig":
+                raise ValueError(
+                    f"{path} must have columns separated by commas and text in UTF-8 to be added "
+                    f"to, but has {' and '.join(written.surprises())}"
+                )
             self.lines = read_label_lines(path)
         except BaseException:
             os.close(self._file)
@@ -132,22 +140,28 @@ def read_label_lines(path: Path) -> list[LabelLine]:
     """All lines of a label file, the oldest first.
 
     Only the columns `node` (or `id`) and `label` are needed, so that a table of another program
-    serves as well.
+    serves as well, with its own delimiter and encoding.
     """
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        try:
-            reader = csv.DictReader(file, strict=True)
-            names = list(reader.fieldnames or ())
-            key = "node" if "node" in names else "id"
-            for needed in (key, "label"):
-                if needed not in names:
-                    raise ValueError(
-                        f"{path.name} must have the columns node (or id) and label, got "
-                        f"{one_line(', '.join(names)) or 'none'}"
-                    )
-            return [_line(row, key, f"{path.name}, line {reader.line_num}") for row in reader]
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise ValueError(f"{path.name} must be a CSV file in UTF-8: {error}") from None
+    with unreadable_as_value_error(path.name):
+        written = sniff_text_format(path)
+        with path.open(encoding=written.encoding, newline="") as file:
+            return _lines(csv.DictReader(file, delimiter=written.delimiter, strict=True), path.name)
+
+
+def _lines(reader: csv.DictReader[str], where: str) -> list[LabelLine]:
+    try:
+        names = [name.strip().lower() for name in reader.fieldnames or ()]
+        reader.fieldnames = names
+        key = "node" if "node" in names else "id"
+        for needed in (key, "label"):
+            if needed not in names:
+                raise ValueError(
+                    f"{where} must have the columns node (or id) and label, got "
+                    f"{one_line(', '.join(names)) or 'none'}"
+                )
+        return [_line(row, key, f"{where}, line {reader.line_num}") for row in reader]
+    except csv.Error as error:
+        raise ValueError(f"{where} must be a CSV file: {error}") from None
 
 
 def latest_labels(lines: Sequence[LabelLine]) -> dict[str, LabelLine]:

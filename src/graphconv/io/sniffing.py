@@ -17,13 +17,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from graphconv.io.compression import open_binary
-from graphconv.io.wording import MISSING_MARKS
+from graphconv.io.wording import MISSING_MARKS, count
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": ",", ".dat": ","}
 _DELIMITER_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}
 _SAMPLE_BYTES = 1 << 18
 _SAMPLE_ROWS = 500
 
+# How programs and publishers of graphs mark lines that are about the table.
+COMMENT = "#"
+_COMMENTS = (COMMENT, "%")
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _LEADING_ZERO = re.compile(r"0\d+", re.ASCII)
 
@@ -85,6 +88,8 @@ class TextFormat:
     has_header : bool
     code_columns : tuple of int
         Positions of columns with codes such as "007", which are no numbers.
+    n_comments : int
+        Lines of comments before the table.
     """
 
     delimiter: str = ","
@@ -93,10 +98,13 @@ class TextFormat:
     thousands: str = ""
     has_header: bool = True
     code_columns: tuple[int, ...] = ()
+    n_comments: int = 0
 
     def surprises(self, usual_delimiter: str = ",") -> list[str]:
         """What is not as in most files, in words."""
         said = []
+        if self.n_comments:
+            said.append(f"{count(self.n_comments, 'line')} of comments passed over")
         if self.delimiter != usual_delimiter:
             name = _DELIMITER_NAMES.get(self.delimiter, repr(self.delimiter))
             said.append(f"columns separated by {name}")
@@ -132,9 +140,13 @@ def sniff_text_format(path: Path, options: TextFormatOptions | None = None) -> T
     usual = usual_delimiter(path)
     with open_binary(path) as raw:
         sample = _sample(raw, encoding)
+    comments, sample = _split_comments(sample)
     delimiter = options.delimiter or _sniff_delimiter(sample, usual)
     rows = _rows(sample, delimiter)
     has_header = _has_header(rows) if options.header is None else options.header
+    if comments and options.header is not False and _names_columns(comments[-1], rows, delimiter):
+        comments, has_header = comments[:-1], True
+        rows = [[], *rows]
     body = rows[1:] if has_header else rows
     columns = list(zip(*(row for row in body if len(row) == len(body[0])), strict=True))
     decimal, thousands = _sniff_numbers(columns, options)
@@ -143,7 +155,9 @@ def sniff_text_format(path: Path, options: TextFormatOptions | None = None) -> T
         for position, cells in enumerate(columns)
         if any(_LEADING_ZERO.fullmatch(cell) for cell in cells)
     ]
-    return TextFormat(delimiter, encoding, decimal, thousands, has_header, tuple(codes))
+    return TextFormat(
+        delimiter, encoding, decimal, thousands, has_header, tuple(codes), len(comments)
+    )
 
 
 def usual_delimiter(path: Path) -> str:
@@ -179,6 +193,26 @@ def _sample(raw: BinaryIO, encoding: str) -> str:
     if len(content) == _SAMPLE_BYTES and "\n" in text:
         text = text[: text.rindex("\n") + 1]
     return text
+
+
+def _split_comments(sample: str) -> tuple[list[str], str]:
+    """The lines up to the last comment before the table, and the rest."""
+    lines, end = list(io.StringIO(sample, newline="")), 0
+    for number, line in enumerate(lines):
+        if line.startswith(_COMMENTS):
+            end = number + 1
+        elif line.strip():
+            return lines[:end], "".join(lines[end:])
+    return [], sample
+
+
+def _names_columns(comment: str, rows: Sequence[Sequence[str]], delimiter: str) -> bool:
+    """Whether a comment is a line of names: it has as many cells as the row after it."""
+    # Blanks separate words as well: names are taken only where else there would be none.
+    if not comment.startswith(COMMENT) or not rows or (delimiter == " " and not _has_header(rows)):
+        return False
+    names = _rows(comment.removeprefix(COMMENT), delimiter)
+    return bool(names) and len(names[0]) == len(rows[0]) > 1
 
 
 def _rows(sample: str, delimiter: str) -> list[list[str]]:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OTHER_NAMES = {
-    "source": ("src", "from", "head", "subject"),
-    "target": ("dst", "to", "tail", "object"),
+    "source": ("src", "from", "head", "subject", "fromnodeid"),
+    "target": ("dst", "to", "tail", "object", "tonodeid"),
     "id": ("node", "node_id", "name"),
     "label": ("class", "y", "category"),
 }

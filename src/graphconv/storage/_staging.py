@@ -1,7 +1,8 @@
 """Staging: tables that DuckDB can't scan as they are become Parquet files it can.
 
-CSV in UTF-8 with a line of names and Parquet are scanned in place. Rows of databases are copied
-batch by batch. All else (JSON, spreadsheets, other encodings, decimal commas) is read whole.
+CSV in UTF-8 that begins with a line of names and Parquet are scanned in place. Rows of databases
+are copied batch by batch. All else (JSON, spreadsheets, other encodings, decimal commas, comments
+before the table) is read whole.
 """
 
 from __future__ import annotations
@@ -60,8 +61,9 @@ def _is_scanned(path: Path, said: TextFormatOptions) -> bool:
     if suffix not in DELIMITERS or packed not in _UNPACKED:
         return False
     text = sniff_text_format(path, said)
-    is_plain = text.decimal == "." and not text.thousands and text.has_header
-    return is_plain and text.encoding.startswith("utf-8")
+    has_plain_numbers = text.decimal == "." and not text.thousands
+    begins_with_names = text.has_header and not text.n_comments
+    return has_plain_numbers and begins_with_names and text.encoding.startswith("utf-8")
 
 
 def _target(source: str, name: str, folder: Path) -> Path:
