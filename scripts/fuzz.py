@@ -40,7 +40,10 @@ ADDRESS_BYTES = 4 << 30
 SILENT_SECONDS = 900
 KINDS = (
     "own.npz", "scipy.npz", "g.graphml", "g.gexf", "g.mtx", "edges.csv", "nodes.csv",
-    "edges.csv.gz", "edges.jsonl", "nodes.json", "nodes.parquet", "nodes.xlsx", "edges.db",
+    "edges.csv.gz", "edges.csv.bz2", "edges.csv.xz", "edges.csv.zst", "edges.csv.zip",
+    "edges.duckdb", "columns.csv", "triples.csv", "types.csv", "inspect", "features.csv",
+    "prior.csv", "results.json", "edges.jsonl", "nodes.json", "nodes.parquet", "nodes.xlsx",
+    "edges.db",
     "features.mtx", "features.npz", "labels.csv", "runs.jsonl", "ingest",
     "stored/manifest.json", "stored/ids.arrow", "stored/adjacency.indptr.bin",
     "stored/adjacency.indices.bin", "stored/adjacency.data.bin", "stored/features.indptr.bin",
@@ -48,7 +51,8 @@ KINDS = (
     "stored/labels.bin", "stored/train_index.bin", "part/manifest.json", "part/adjacency.indices",
     "part/lent", "part/halo_bounds", "part/nodes", "model.json", "model.safetensors", "graph.npz",
     "training", "splits.npz", "out_of_fold.npz", "provenance.json", "cached.npz", "ind.x.graph",
-    "ind.x.y",
+    "ind.x.y", "ind.x.allx", "ind.x.test.index", "nell.tar", "baseline/model.json",
+    "baseline/model.safetensors", "tables/model.json", "answer", "query",
 )  # fmt: skip
 OUTCOMES = ("taken", "refused")
 _TALLY = struct.Struct("<4q")  # the number of the input, taken, refused, most bytes

@@ -12,6 +12,7 @@ import json
 import pickle
 import random
 import struct
+import tarfile
 import zipfile
 from collections.abc import Callable
 from typing import Any
@@ -191,6 +192,21 @@ def change_zip(content: bytes, rng: random.Random) -> bytes:
     return zipped(members)
 
 
+def change_tar(content: bytes, rng: random.Random) -> bytes:
+    """Change a member of an archive and pack it again, perhaps compressed and then changed."""
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        members = {
+            member.name: file.read()
+            for member in archive
+            if (file := archive.extractfile(member)) is not None
+        }
+    name = rng.choice(sorted(members))
+    members[name] = change_bytes(members[name], rng)
+    kind = rng.choice(("", "gz", "bz2", "xz"))
+    packed = tarred(members, kind)
+    return change_bytes(packed, rng) if kind and rng.random() < 0.5 else packed
+
+
 def change_text(content: bytes, rng: random.Random) -> bytes:
     """Replace, repeat or remove words and lines."""
     text = content.decode("utf-8", "replace")
@@ -231,4 +247,15 @@ def zipped(members: dict[str, bytes]) -> bytes:
     with zipfile.ZipFile(made, "w") as archive:
         for name, content in members.items():
             archive.writestr(zipfile.ZipInfo(name), content)
+    return made.getvalue()
+
+
+def tarred(members: dict[str, bytes], compression: str = "") -> bytes:
+    made = io.BytesIO()
+    mode: Any = f"w:{compression}"
+    with tarfile.open(fileobj=made, mode=mode) as archive:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
     return made.getvalue()

@@ -21,13 +21,24 @@ import networkx as nx
 import numpy as np
 import safetensors.torch
 import scipy.sparse as sp
-from scripts.fuzz_tables import ARCHIVE, JSON, TEXT, table_kinds
+from scripts.faults_scenarios import planetoid_files
+from scripts.fuzz_tables import ARCHIVE, EDGES, JSON, NODES, TEXT, table_kinds
 
-from graphconv import Graph, load_dataset
+from graphconv import Graph, load_dataset, read_tables
+from graphconv.estimators.fitted_method import SavedMethod, fit_method, load_saved, save_method
 from graphconv.graph.names import SPLIT_NAMES
 from graphconv.io.array_files import write_arrays
 from graphconv.io.datasets import _packed as packed
-from graphconv.io.datasets.planetoid import PlanetoidFiles, _read_graph, _to_array, read_pickle
+from graphconv.io.datasets.nell import KNOWN_LABELS, load_nell
+from graphconv.io.datasets.places import NELL_PREFIX
+from graphconv.io.datasets.planetoid import (
+    PlanetoidFiles,
+    _read_graph,
+    _to_array,
+    graph_from_planetoid,
+    read_folder,
+    read_pickle,
+)
 from graphconv.io.files import file_checksum
 from graphconv.io.graph_files import read_graph_file, write_npz
 from graphconv.results.provenance import verify_provenance, write_provenance
@@ -44,6 +55,7 @@ from graphconv.training.checkpoint import (
 from graphconv.training.fit import Watch, fit_gcn
 from graphconv.training.out_of_fold import OutOfFold
 from scripts import fuzz_inputs as inputs
+from scripts import fuzz_requests
 
 Changes = tuple[inputs.Change, ...]
 CORPUS = Path(__file__).parents[1] / "tests" / "corpus"
@@ -101,8 +113,15 @@ def all_targets(folder: Path) -> dict[str, Target]:
         **_stored(folder, graph),
         **_parts(folder, graph),
         **_models(folder),
+        **_baseline(folder),
+        **_model_of_tables(folder),
         **{name: Target(*kind) for name, kind in table_kinds(folder, use).items()},
         **_data_sets(folder, graph),
+        **_planetoid(folder),
+        **{
+            name: Target(content, JSON, read)
+            for name, (content, read) in fuzz_requests.readers(folder, graph).items()
+        },
     }
     return {name: replace(target, corpus=corpus(name)) for name, target in targets.items()}
 
@@ -274,6 +293,77 @@ def _models(folder: Path) -> dict[str, Target]:
             JSON,
             _writing(provenance, lambda: verify_provenance(place)),
         ),
+    }
+
+
+def _reading_file_of(place: Path, read: Callable[[], Any]) -> Callable[[str, Changes], Target]:
+    """Targets of a folder: one file of it is changed, then all of it is read."""
+    kept = {path.name: path.read_bytes() for path in place.iterdir()}
+
+    def write_and_read(content: bytes, file: str) -> None:
+        (place / file).write_bytes(content)
+        try:
+            read()
+        finally:
+            (place / file).write_bytes(kept[file])
+
+    return lambda file, changes: Target(kept[file], changes, partial(write_and_read, file=file))
+
+
+def _baseline(folder: Path) -> dict[str, Target]:
+    """A baseline that was saved as a model."""
+    place = folder / "baseline"
+    save_method(SavedMethod(fit_method(load_dataset("karate"), "label-propagation", {})), place)
+    target = _reading_file_of(place, lambda: load_saved(place).fitted.probabilities())
+    weights = (inputs.change_safetensors, inputs.change_bytes)
+    return {
+        "baseline/model.json": target("model.json", JSON),
+        "baseline/model.safetensors": target("model.safetensors", weights),
+    }
+
+
+def _model_of_tables(folder: Path) -> dict[str, Target]:
+    """A model that says how tables are encoded; others are read in the same way."""
+    place, edges, nodes = folder / "of-tables", folder / "e.csv", folder / "n.csv"
+    edges.write_bytes(EDGES)
+    nodes.write_bytes(NODES.replace(b"2,Rome,", b"2,Rome,train"))
+    options = {"categorical": ("town",)}
+    loaded = read_tables(edges, nodes, **options)
+    fitted = fit_gcn(loaded.graph, overrides={"max_epochs": 2, "hidden": (3,)})
+    save_model(SavedModel(fitted, loaded.encoding, options), place)
+
+    def read() -> None:
+        saved = load_model(place)
+        # As `predict` does with new tables.
+        use(read_tables(edges, nodes, **{**saved.table_options, "encoding": saved.encoding}).graph)
+
+    return {"tables/model.json": _reading_file_of(place, read)("model.json", JSON)}
+
+
+def _planetoid(folder: Path) -> dict[str, Target]:
+    """A data set of Planetoid's, and NELL in an archive with labels beside it."""
+    place = folder / "planetoid"
+    place.mkdir(exist_ok=True)
+    for suffix, content in planetoid_files().items():
+        (place / f"ind.x.{suffix}").write_bytes(content)
+
+    def read() -> None:
+        files = read_folder(place, "ind.x")
+        assert files is not None
+        use(graph_from_planetoid(files, "x"))
+
+    target = _reading_file_of(place, read)
+    pickles = (inputs.change_pickle,)
+    archive = folder / "nell.tar"
+    members = {f"{NELL_PREFIX}.{suffix}": c for suffix, c in planetoid_files().items()}
+    del members[f"{NELL_PREFIX}.ally"]  # so that labels beside it are read
+    members[KNOWN_LABELS] = b"node,label\n4,1\n5,0\n"
+    packed = inputs.tarred(members)
+    changes = (inputs.change_bytes, inputs.change_tar)
+    return {
+        "ind.x.allx": target("ind.x.allx", pickles),
+        "ind.x.test.index": target("ind.x.test.index", TEXT),
+        "nell.tar": Target(packed, changes, _writing(archive, lambda: use(load_nell(archive)))),
     }
 
 

@@ -104,6 +104,18 @@ def test_what_is_no_prior_is_refused(uneven, tmp_path):
         read_prior(path)
 
 
+def test_a_file_of_shares_is_read_as_other_tables_are(tmp_path):
+    path = tmp_path / "prior.csv"
+    path.write_bytes("Klasse;Anteil\r\ngrün;0,8\r\nrot;0,2\r\n".encode("cp1252"))
+    assert read_prior(path) == {"grün": 0.8, "rot": 0.2}
+    path.write_text(f"a,{'1' * 200_000}\n")
+    with pytest.raises(ValueError, match=r"prior.csv must be a CSV file: field larger than"):
+        read_prior(path)
+    path.write_bytes(b"a,1\n\x81,2\n")
+    with pytest.raises(ValueError, match=r"must be UTF-8 or cp1252 text, got the byte 0x81"):
+        read_prior(path)
+
+
 def test_on_the_command_line(run, tmp_path):
     rng = np.random.default_rng(0)
     kinds = rng.choice(["rare", "common"], size=200, p=[0.2, 0.8])

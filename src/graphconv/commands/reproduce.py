@@ -53,6 +53,7 @@ def reproduce(what: str, request: Request, screen: Screen) -> dict[str, Any]:
         What results.json holds.
     """
     _check(what, request)
+    _read_results(request)  # refused now, not after hours
     try:
         with RunLog(request.output / "runs.jsonl") as log:
             _run(what, request, log, screen)
@@ -156,6 +157,8 @@ def _read_results(request: Request) -> dict[str, Any]:
         return {"sections": {}}
     try:
         results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return results if isinstance(results.get("sections"), dict) else {"sections": {}}
-    except ValueError:
+        # Its sections are shown again with those that follow, so that must be possible.
+        to_html({**results, "date": "", "machine": describe_machine()})
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise ValueError(f"{path}: must be JSON that an earlier run wrote; remove it") from None
+    return results

@@ -304,6 +304,12 @@ def load_saved(folder: Path, moved_to: Path | None = None) -> SavedModel | Saved
             description["metrics"],
             description.get("identity", {}),  # missing in folders of 0.1.0
         )
-    except (KeyError, TypeError, AttributeError, safetensors.SafetensorError) as error:
+    except (
+        LookupError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        safetensors.SafetensorError,
+    ) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"{folder} must be a complete graphconv model, but: {reason}") from error

@@ -25,7 +25,7 @@ def _open_zip(path: Path, mode: str) -> BinaryIO:
             if len(names) != 1:
                 raise ValueError(f"{path.name} must hold one file, got {len(names)}")
             return cast(BinaryIO, archive.open(names[0]))
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, RuntimeError) as error:  # encrypted, or packed in another way
         raise ValueError(f"{path.name} cannot be unpacked: {error}") from None
 
 

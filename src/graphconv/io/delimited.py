@@ -10,6 +10,7 @@ import csv
 import io
 import lzma
 import warnings
+import zipfile
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -49,7 +50,7 @@ def unreadable_as_value_error(name: str) -> Iterator[None]:
         # What is not UTF-8 was tried as cp1252.
         kind = "UTF-8 or cp1252" if codec == "CHARMAP" else codec
         raise ValueError(f"{name} must be {kind} text{found}") from None
-    except (EOFError, zlib.error, lzma.LZMAError) as error:
+    except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
         raise ValueError(f"{name} cannot be unpacked: {error}") from None
     except OSError as error:
         # The operating system's own errors carry a number; a broken archive does not.

@@ -20,6 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import Graph
+from graphconv.io.delimited import unreadable_as_value_error
+from graphconv.io.sniffing import sniff_text_format
 from graphconv.io.wording import did_you_mean, naming
 from graphconv.training.fitted_model import FittedModel
 from graphconv.training.scores import accuracy
@@ -153,11 +155,16 @@ def read_prior(path: Path) -> dict[Hashable, float]:
 
     A first line whose second column is no number is taken for names of the columns.
     """
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = [row for row in csv.reader(file) if row]
+    with unreadable_as_value_error(str(path)):
+        written = sniff_text_format(path)
+        with path.open(newline="", encoding=written.encoding) as file:
+            try:
+                rows = [row for row in csv.reader(file, delimiter=written.delimiter) if row]
+            except csv.Error as error:
+                raise ValueError(f"{path} must be a CSV file: {error}") from None
     found: dict[Hashable, float] = {}
     for line, row in enumerate(rows, start=1):
-        share = _number(row[1]) if len(row) == 2 else None
+        share = _number(row[1].replace(written.decimal, ".")) if len(row) == 2 else None
         if share is not None:
             found[row[0].strip()] = share
         elif line > 1 or len(row) != 2:

@@ -21,6 +21,7 @@ from graphconv.io.datasets.planetoid import (
     parse_planetoid,
     read_folder,
 )
+from graphconv.io.wording import one_line
 
 KNOWN_LABELS = "known_labels.csv"
 _OPTIONAL = ("ally",)
@@ -78,7 +79,9 @@ def _read_archive(path: Path) -> tuple[PlanetoidFiles, bytes | None]:
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise ValueError(f"{path}: must be a tar archive, but it is damaged ({error})") from None
+        raise ValueError(
+            f"{path}: must be a tar archive, but it is damaged ({one_line(error)})"
+        ) from None
     contents = {s: found[f"{NELL_PREFIX}.{s}"] for s in SUFFIXES if f"{NELL_PREFIX}.{s}" in found}
     for suffix in SUFFIXES:
         if suffix not in contents and suffix not in _OPTIONAL:
