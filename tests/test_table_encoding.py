@@ -82,14 +82,19 @@ def test_json_gives_back_an_equal_encoding():
     encoding = fit(numeric=["year"], categorical=["venue"], text=["title"])
     again = TableEncoding.from_json(json.loads(json.dumps(encoding.to_json())))
     assert again == encoding
-    expected = TfidfVectorizer(dtype=np.float32).fit(PAPERS["title"])
-    rebuilt = again.text[0].vectorizer()
-    assert rebuilt.get_feature_names_out().tolist() == expected.get_feature_names_out().tolist()
-    np.testing.assert_array_equal(rebuilt.idf_, expected.idf_)
-    new = ["networks of graph", "nothing known", ""]
-    np.testing.assert_array_equal(
-        rebuilt.transform(new).toarray(), expected.transform(new).toarray()
-    )
+
+
+def test_text_has_the_very_bits_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    letters = np.array([*"aAbß éß_7-' .\u0301\u4e2d"])
+    cells = ["".join(rng.choice(letters, size=rng.integers(0, 60))) for _ in range(400)]
+    expected = TfidfVectorizer(dtype=np.float32).fit(cells[:300])
+    encoding = fit(pd.DataFrame({"title": cells[:300]}), text=["title"])
+    assert encoding.text[0].vocabulary == tuple(expected.get_feature_names_out())
+    np.testing.assert_array_equal(encoding.text[0].idf, expected.idf_)
+    # The last hundred have words that are not known.
+    features, _ = encoding.transform(pd.DataFrame({"title": cells}))
+    np.testing.assert_array_equal(features.toarray(), expected.transform(cells).toarray())
 
 
 def test_no_columns_mean_no_features():

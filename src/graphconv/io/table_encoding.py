@@ -7,6 +7,7 @@ just as it did the first ones.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -33,12 +34,13 @@ from graphconv.io.wording import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
-    from sklearn.feature_extraction.text import TfidfVectorizer
 
 At = Callable[[int], str]
 
 # Rarer words are left out: the first layer has one row of weights for each word.
 MAX_WORDS = 20_000
+
+_WORD = re.compile(r"\b\w\w+\b")
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,13 +64,6 @@ class TextColumn:
 
     def __repr__(self) -> str:
         return f"TextColumn({self.name!r}, {len(self.vocabulary):,} words)"
-
-    def vectorizer(self) -> TfidfVectorizer:
-        """Scikit-learn's vectoriser, equal to the one that was fitted."""
-        words = {word: position for position, word in enumerate(self.vocabulary)}
-        vectorizer = _new_vectorizer(vocabulary=words)
-        vectorizer.idf_ = np.array(self.idf)
-        return vectorizer
 
 
 @dataclass(frozen=True, repr=False)
@@ -417,20 +412,13 @@ def _one_hot(column: pd.Series[Any], known: CategoricalColumn) -> sp.csr_array:
     return sp.coo_array((ones, (rows, codes[rows])), shape=shape).tocsr()
 
 
-def _new_vectorizer(**options: Any) -> TfidfVectorizer:
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    return TfidfVectorizer(dtype=np.float32, **options)
-
-
 def fit_text(columns: Iterable[pd.Series[Any]], name: str, where: str) -> TextColumn:
-    """The words of a column that comes in pieces, and their weights, as scikit-learn's."""
-    words_of = _new_vectorizer().build_analyzer()
+    """The words of a column that comes in pieces, and their weights."""
     n_times, n_cells = Counter[str](), Counter[str]()
     n_rows = 0
     for column in columns:
         for cell in as_text(column).tolist():
-            words = words_of(cell)
+            words = _words(cell)
             n_times.update(words)
             n_cells.update(set(words))
         n_rows += len(column)
@@ -444,7 +432,26 @@ def fit_text(columns: Iterable[pd.Series[Any]], name: str, where: str) -> TextCo
     return TextColumn(name, vocabulary, tuple(idf.tolist()))
 
 
+def _words(cell: str) -> list[str]:
+    return _WORD.findall(cell.lower())
+
+
+# As scikit-learn's TfidfVectorizer, bit for bit, but that one takes as long to import as a small
+# table takes to be trained on.
 def _tf_idf(column: pd.Series[Any], known: TextColumn) -> sp.csr_array:
-    if not len(column):
-        return sp.csr_array((0, len(known.vocabulary)), dtype=np.float32)
-    return sp.csr_array(known.vectorizer().transform(as_text(column).tolist()))
+    """How often each cell has each known word, times the word's weight; rows of length 1."""
+    place = {word: position for position, word in enumerate(known.vocabulary)}
+    places: list[int] = []
+    ends = [0]
+    for cell in as_text(column).tolist():
+        places.extend(place[word] for word in _words(cell) if word in place)
+        ends.append(len(places))
+    matrix = sp.csr_array(
+        (np.ones(len(places), dtype=np.float32), places, ends),
+        shape=(len(column), len(known.vocabulary)),
+    )
+    matrix.sum_duplicates()
+    matrix.data *= np.array(known.idf)[matrix.indices]
+    row = np.repeat(np.arange(len(column)), np.diff(matrix.indptr))
+    matrix.data /= np.sqrt(np.bincount(row, weights=matrix.data**2))[row]
+    return matrix
