@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
@@ -18,7 +17,6 @@ from sklearn.utils.validation import validate_data
 from graphconv.graph import Graph, encode_labels, symmetrise
 from graphconv.graph.position import has_position_features, with_position_features
 from graphconv.graph.scaling import fit_scaler
-from graphconv.io.readers import LoadedGraph, from_networkx
 
 
 def seeds_of(random_state: Any, n: int) -> list[int]:
@@ -109,10 +107,13 @@ def check_features(estimator: Any, X: Any, reset: bool) -> Any:
 
 def as_graph(data: Any) -> Any:
     """The Graph of what a reader returned or of a networkx graph; anything else as it is."""
-    if isinstance(data, LoadedGraph):
+    # Who has such an object has imported its class.
+    tables, networkx = map(sys.modules.get, ("graphconv.io.table_graph", "networkx"))
+    if tables is not None and isinstance(data, tables.LoadedGraph):
         return data.graph
-    networkx = sys.modules.get("networkx")  # who has such a graph has imported it
     if networkx is not None and isinstance(data, networkx.Graph):
+        from graphconv.io.readers import from_networkx
+
         return from_networkx(data).graph
     return data
 
@@ -164,8 +165,13 @@ def neighbour_graph(X: Any, n_neighbors: int) -> sp.csr_array:
     if n_neighbors < 1:
         return sp.csr_array((n_rows, n_rows))
     scaled = fit_scaler(_as_float32(X)).transform(_as_float32(X))
-    nearest = NearestNeighbors(n_neighbors=n_neighbors).fit(scaled).kneighbors_graph()
-    return symmetrise(sp.csr_array(nearest))
+    return symmetrise(sp.csr_array(_neighbour_search(scaled, n_neighbors).kneighbors_graph()))
+
+
+def _neighbour_search(X: Any, n_neighbors: int) -> Any:
+    from sklearn.neighbors import NearestNeighbors
+
+    return NearestNeighbors(n_neighbors=n_neighbors).fit(X)
 
 
 def attach_to_neighbours(graph: Graph, X: Any, n_neighbors: int) -> Graph:
@@ -176,7 +182,7 @@ def attach_to_neighbours(graph: Graph, X: Any, n_neighbors: int) -> Graph:
     features: Any = graph.features
     scaler = fit_scaler(features)
     n_neighbors = min(_check_n_neighbors(n_neighbors), graph.n_nodes)
-    search = NearestNeighbors(n_neighbors=n_neighbors).fit(scaler.transform(features))
+    search = _neighbour_search(scaler.transform(features), n_neighbors)
     nearest = sp.csr_array(search.kneighbors_graph(scaler.transform(_as_float32(X))))
     n_new = X.shape[0]
     stack = sp.vstack if sp.issparse(features) or sp.issparse(X) else np.vstack

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import safetensors
@@ -19,7 +19,6 @@ import safetensors.numpy
 
 from graphconv import __version__
 from graphconv.estimators.baselines import BASELINES, make_estimator
-from graphconv.estimators.baselines.transductive import FloatMatrix, TransductiveClassifier
 from graphconv.graph import Graph, IntArray
 from graphconv.io.files import check_replaceable, json_text, replacing_folder
 from graphconv.io.graph_files import read_npz, write_npz
@@ -37,6 +36,9 @@ from graphconv.training.checkpoint import (
 )
 from graphconv.training.fitted import FittedGCN
 from graphconv.training.out_of_fold import FitPredict
+
+if TYPE_CHECKING:
+    from graphconv.estimators.baselines.transductive import FloatMatrix, TransductiveClassifier
 
 # Where every edit means another training.
 MOST_TRAININGS = 10

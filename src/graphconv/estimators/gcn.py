@@ -1,14 +1,14 @@
 """GCNClassifier: the scikit-learn face of the model.
 
 Arrays or a Graph enter `fit`, labels and probabilities of every node leave. The work is done by
-`fit_gcn`, and the fitted model is the `FittedGCN` in `fitted_`.
+`fit_gcn`, and the fitted model is the `FittedGCN` in `fitted_`. Torch is imported by `fit`.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -33,13 +33,14 @@ from graphconv.models.settings import (
     Settings,
     StoppingRule,
 )
-from graphconv.results.explain import explain
 from graphconv.results.explanation import Explanation
-from graphconv.results.suggest import Suggestion, suggest
 from graphconv.training.class_prior import with_class_prior
-from graphconv.training.fit import Watch, fit_gcn
-from graphconv.training.fitted import FittedGCN, FloatMatrix
 from graphconv.training.out_of_fold import FitPredict, same_training
+
+if TYPE_CHECKING:
+    from graphconv.results.suggest import Suggestion
+    from graphconv.training.fit import Watch
+    from graphconv.training.fitted import FittedGCN, FloatMatrix
 
 
 # scikit-learn's wrapping of transform's output would make its X obligatory. It takes the keyword in
@@ -307,6 +308,8 @@ class GCNClassifier(  # type: ignore[call-arg]
         GCNClassifier
             The classifier itself.
         """
+        from graphconv.training.fit import fit_gcn
+
         seeds = seeds_of(self.random_state, self.ensemble)
         graph = graph_to_fit(self, X, y, adjacency)
         self.n_features_in_ = graph.n_features
@@ -482,6 +485,8 @@ class GCNClassifier(  # type: ignore[call-arg]
         >>> why.edges[0].item
         (11, 0)
         """
+        from graphconv.results.explain import explain
+
         check_is_fitted(self)
         return explain(self.fitted_, node, as_graph(graph), label)
 
@@ -507,6 +512,8 @@ class GCNClassifier(  # type: ignore[call-arg]
         >>> len({suggestion.node for suggestion in clf.suggest(3)})
         3
         """
+        from graphconv.results.suggest import suggest
+
         check_is_fitted(self)
         return suggest(self.fitted_, n, as_graph(graph))
 
