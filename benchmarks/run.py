@@ -15,6 +15,7 @@ from typing import Any
 import growth
 import kernels
 import shapes
+import start
 import training
 from graphconv.io.files import json_text, replacing_file
 from graphconv.paper.machine import describe_machine
@@ -22,7 +23,7 @@ from graphconv.paper.machine import describe_machine
 PARTS: dict[str, Any] = {
     "side_by_side": training.side_by_side,
     "accuracies": training.accuracies,
-    "end_to_end": training.end_to_end,
+    "end_to_end": start.end_to_end,
     "propagation": kernels.propagation,
     "large_graphs": kernels.large_graphs,
     "replicas": training.replicas,

@@ -112,23 +112,6 @@ def _models(found: list[type[peers.Peer]]) -> Iterator[tuple[str, list[peers.Pee
         )
 
 
-def end_to_end(quick: bool) -> dict[str, float]:
-    """Seconds of `graphconv train cora` and of importing torch, fresh processes taking turns."""
-    seconds = defaultdict(list)
-    for _ in range(3 if quick else 7):
-        with tempfile.TemporaryDirectory() as folder:
-            commands = {
-                "train": ["-m", "graphconv", "train", "cora", "-q", "-o", f"{folder}/model"],
-                "import": ["-c", "import torch"],
-            }
-            for name, arguments in commands.items():
-                begin = time.perf_counter()
-                subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
-                seconds[name].append(time.perf_counter() - begin)
-    train, alone = (float(np.median(seconds[name])) for name in ("train", "import"))
-    return {"train_seconds": train, "import_seconds": alone, "ratio": train / alone}
-
-
 def replicas(quick: bool, n_replicas: int = 16) -> dict[str, Any]:
     """CPU seconds of replicas at once and of single runs one after the other, on one thread.
 

@@ -60,6 +60,30 @@ def test_training_imports_no_more_than_it_needs(tmp_path):
     assert names(output) == FILES
 
 
+def test_a_table_of_ones_own_needs_pandas_but_not_scikit_learn(papers, tmp_path):
+    """Text becomes features without it, and a model that is there labels without either."""
+    tables = ["--edges", papers / "edges.csv", "--nodes", papers / "nodes.csv"]
+    model = tmp_path / "model"
+    training = ["train", *tables, "--preset", "robust", "-q", "--max-epochs", 2, "-o", model]
+    needed = {
+        ("torch", "numpy", "scipy", "pandas", "pyarrow"): [training],
+        ("torch", "numpy", "scipy"): [
+            ["predict", model, "-q", "-o", tmp_path / "new.csv"],
+            ["verify", model],
+        ],
+        ("numpy", "scipy", "pandas", "pyarrow"): [["inspect", *tables]],
+    }
+    for packages, commands in needed.items():
+        for command in commands:
+            out, _ = measure_child(LOADED, *command)
+            assert tuple(out.splitlines()[-1].split()) == packages, command[0]
+
+
+def test_the_classifier_is_imported_without_torch():
+    code = "import sys; from graphconv import GCNClassifier; print('torch' in sys.modules)"
+    assert measure_child(code)[0] == "False\n"
+
+
 def test_no_command_shows_the_help(run):
     done = run(expect=2)
     assert done.err[0].startswith("Usage: graphconv")
