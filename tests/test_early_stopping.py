@@ -117,6 +117,28 @@ def test_patience_rule_by_hand(figures, stopped, kept):
     assert kept_epochs(state) == [kept]
 
 
+@pytest.mark.parametrize(
+    ("figures", "stopped", "kept"),
+    [
+        # Patience 3. Falls of less than a hundredth do not count, though the lowest loss is kept.
+        ([(1.0, 0.5), (0.995, 0.5), (0.994, 0.5), (0.993, 0.5), (0.992, 0.5)], 4, 4),
+        # They add up: 0.989 is more than a hundredth below the 1 of the last gain.
+        ([(1.0, 0.5), (0.995, 0.5), (0.989, 0.5), (0.98, 0.5), (0.981, 0.5), (0.98, 0.5)], 6, 4),
+        # From 0.989 on the next gain is below 0.97911.
+        ([(1.0, 0.5), (0.989, 0.5), (0.98, 0.5), (0.9792, 0.5), (0.979, 0.5), (1.0, 0.5)], 0, 5),
+        # Any gain in accuracy counts, and leaves what the loss must fall from as it was.
+        ([(1.0, 0.5), (0.995, 0.51), (0.991, 0.51), (0.9895, 0.51), (1, 0.51)], 0, 4),
+        # A loss of 0 can't fall.
+        ([(0.0, 1.0), (0.0, 1.0), (0.0, 1.0), (0.0, 1.0)], 4, 1),
+    ],
+)
+def test_settled_rule_by_hand(figures, stopped, kept):
+    settings = replace(SHORT, early_stopping="settled", patience=3)
+    state = drive([[pair] for pair in figures], settings, model_of(1))
+    assert state.stopped_at.tolist() == [stopped]
+    assert kept_epochs(state) == [kept]
+
+
 def test_replicas_stop_each_by_itself():
     settings = replace(SHORT, early_stopping="best", patience=2)
     state = drive(

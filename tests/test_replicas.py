@@ -51,7 +51,7 @@ def test_replicas_end_bit_for_bit_as_alone(variant, features, kernel):
         )
 
 
-@pytest.mark.parametrize("early_stopping", ["best", "window"])
+@pytest.mark.parametrize("early_stopping", ["settled", "best", "window"])
 @pytest.mark.parametrize("variant", ["renormalised", "learned", "bias", "residual"])
 def test_replicas_stop_as_alone(variant, early_stopping):
     graph = small_graph()
@@ -94,7 +94,7 @@ def teams_of_two(monkeypatch):
 STOPPING = {"patience": 8, "max_epochs": 120, "learning_rate": 0.05}
 
 
-@pytest.mark.parametrize("early_stopping", ["none", "best", "window"])
+@pytest.mark.parametrize("early_stopping", ["none", "settled", "best", "window"])
 @pytest.mark.parametrize("variant", ["renormalised", "learned", "bias", "chebyshev"])
 @pytest.mark.usefixtures("teams_of_two")
 def test_teams_train_one_after_the_other(variant, early_stopping):
@@ -123,7 +123,7 @@ def test_teams_train_one_after_the_other(variant, early_stopping):
     np.testing.assert_allclose(means, expected)
 
 
-@pytest.mark.parametrize("early_stopping", ["none", "best", "window"])
+@pytest.mark.parametrize("early_stopping", ["none", "settled", "best", "window"])
 @pytest.mark.usefixtures("teams_of_two")
 def test_teams_resume_at_any_epoch(early_stopping, monkeypatch):
     graph = small_graph()

@@ -111,8 +111,8 @@ def test_settings_do_not_change():
 
 
 def test_presets_are_what_the_issue_says():
-    assert (ROBUST.hidden, ROBUST.max_epochs, ROBUST.patience) == ((64,), 1000, 100)
-    assert (ROBUST.early_stopping, ROBUST.scaling) == ("best", "auto")
+    assert (ROBUST.hidden, ROBUST.max_epochs, ROBUST.patience) == ((64,), 1000, 50)
+    assert (ROBUST.early_stopping, ROBUST.scaling) == ("settled", "auto")
     assert (PAPER.hidden, PAPER.max_epochs, PAPER.patience) == ((16,), 200, 10)
     assert (PAPER.early_stopping, PAPER.scaling) == ("window", "row")
     assert (PAPER.dropout, PAPER.learning_rate, PAPER.weight_decay) == (0.5, 0.01, 5e-4)

@@ -263,7 +263,7 @@ def test_native_and_reference_kernels_train_to_the_same_weights(rule, features):
         torch.testing.assert_close(value, weights(reference)[name], rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("early_stopping", ["best", "window", "none"])
+@pytest.mark.parametrize("early_stopping", ["settled", "best", "window", "none"])
 def test_resuming_at_any_epoch_gives_the_same_bits(early_stopping):
     graph = small_graph()
     settings = replace(

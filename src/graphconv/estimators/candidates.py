@@ -87,6 +87,7 @@ class Candidate:
         most = _NARROW_EPOCHS if is_narrow else _EPOCHS
         settings["max_epochs"] = min(settings.get("max_epochs", most), most)
         settings["patience"] = min(settings.get("patience", _PATIENCE), _PATIENCE)
+        settings.setdefault("early_stopping", "best")  # so short a patience must count every gain
         if is_narrow:
             settings["hidden"] = tuple(_NARROW for _ in settings.get("hidden", (_NARROW,)))
         fitted = fit_gcn(

@@ -112,13 +112,14 @@ class GCNClassifier(  # type: ignore[call-arg]
     max_epochs : int, optional
         Stop after so many epochs at the latest.
     early_stopping : str, optional
-        'best' stops once neither loss nor accuracy on validation nodes has improved for so many
-        epochs as patience says, and goes back to the most accurate weights; 'lowest' does the same,
-        but goes back to those of the lowest loss. 'window' is the authors' rule: stop when the
-        validation loss exceeds its mean over that many epochs before, and keep the last weights.
-        'consecutive' is the rule of the paper's text: stop once that loss has not fallen below its
-        lowest for that many epochs in a row, and keep the last weights. One of best, lowest,
-        window, consecutive, none.
+        'settled' stops once the accuracy on validation nodes has not risen and the loss on them not
+        fallen by 1 % for so many epochs as patience says, and goes back to the most accurate
+        weights; 'best' does the same, but counts any gain; so does 'lowest', which goes back to the
+        weights of the lowest loss. 'window' is the authors' rule: stop when the validation loss
+        exceeds its mean over that many epochs before, and keep the last weights. 'consecutive' is
+        the rule of the paper's text: stop once that loss has not fallen below its lowest for that
+        many epochs in a row, and keep the last weights. One of settled, best, lowest, window,
+        consecutive, none.
     patience : int, optional
         Epochs without gain before stopping.
     class_weight : "balanced" or dict, optional

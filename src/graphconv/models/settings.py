@@ -36,7 +36,7 @@ Activation = Literal["relu", "tanh", "elu", "none"]
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
 Normalisation = Literal["none", "layer"]
 NORMALISATIONS: tuple[Normalisation, ...] = get_args(Normalisation)
-StoppingRule = Literal["best", "lowest", "window", "consecutive", "none"]
+StoppingRule = Literal["settled", "best", "lowest", "window", "consecutive", "none"]
 EARLY_STOPPING: tuple[StoppingRule, ...] = get_args(StoppingRule)
 # Headings of the help.
 MODEL, TRAINING = "Model", "Training"
@@ -141,17 +141,18 @@ class Settings:
     )
     max_epochs: int = setting(1000, whole(1), TRAINING, "Stop after so many epochs at the latest.")
     early_stopping: StoppingRule = setting(
-        "best",
+        "settled",
         one_of(EARLY_STOPPING, "RULE"),
         TRAINING,
-        "'best' stops once neither loss nor accuracy on validation nodes has improved for so many "
-        "epochs as patience says, and goes back to the most accurate weights; 'lowest' does the "
-        "same, but goes back to those of the lowest loss. 'window' is the authors' "
-        "rule: stop when the validation loss exceeds its mean over that many epochs before, and "
-        "keep the last weights. 'consecutive' is the rule of the paper's text: stop once that loss "
-        "has not fallen below its lowest for that many epochs in a row, and keep the last weights.",
+        "'settled' stops once the accuracy on validation nodes has not risen and the loss on them "
+        "not fallen by 1 % for so many epochs as patience says, and goes back to the most accurate "
+        "weights; 'best' does the same, but counts any gain; so does 'lowest', which goes back to "
+        "the weights of the lowest loss. 'window' is the authors' rule: stop when the validation "
+        "loss exceeds its mean over that many epochs before, and keep the last weights. "
+        "'consecutive' is the rule of the paper's text: stop once that loss has not fallen below "
+        "its lowest for that many epochs in a row, and keep the last weights.",
     )
-    patience: int = setting(100, whole(1), TRAINING, "Epochs without gain before stopping.")
+    patience: int = setting(50, whole(1), TRAINING, "Epochs without gain before stopping.")
     class_weight: Literal["balanced"] | tuple[tuple[Any, float], ...] | None = setting(
         None,
         CLASS_WEIGHTS,

@@ -2,9 +2,10 @@
 
 Validation loss and accuracy of every epoch enter. The rules:
 
-    best     stop once neither loss nor accuracy has improved for `patience` epochs; end with the
-             weights of the best accuracy and, among those, of the lowest loss
-    lowest   the same, but end with the weights of the lowest loss
+    settled  stop once the accuracy has not risen and the loss not fallen by 1 % for `patience`
+             epochs; end with the weights of the best accuracy and, among those, of the lowest loss
+    best     the same, but however little the loss falls counts
+    lowest   as best, but end with the weights of the lowest loss
     window   the authors' rule: past `patience` epochs, stop when the loss exceeds its mean over the
              `patience` epochs before; end with the last weights
     consecutive
@@ -24,6 +25,8 @@ from torch import Tensor
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
+# Of the loss: what it must fall by to count. docs/log.md has the measurements.
+LEAST_FALL = 0.01
 Weights = dict[str, Tensor]
 
 
@@ -32,7 +35,7 @@ class EarlyStopping:
 
     Parameters
     ----------
-    rule : {"best", "lowest", "window", "consecutive", "none"}
+    rule : {"settled", "best", "lowest", "window", "consecutive", "none"}
     patience : int
     n_replicas : int
 
@@ -59,7 +62,8 @@ class EarlyStopping:
         self.patience = patience
         self.n_checked = np.zeros(n_replicas, dtype=np.int64)
         self.stopped_at = np.zeros(n_replicas, dtype=np.int64)
-        self.best_score = np.tile([-np.inf, np.inf], (n_replicas, 1))  # accuracy and loss
+        # Accuracy and loss; the loss at the last gain, from which it must fall.
+        self.best_score = np.tile([-np.inf, np.inf, np.inf], (n_replicas, 1))
         self.last_gain = np.zeros(n_replicas, dtype=np.int64)
         # Losses of the last epochs, that of epoch e in row e modulo their number.
         self.recent = np.zeros((patience + 1 if rule == "window" else 0, n_replicas))
@@ -88,7 +92,7 @@ class EarlyStopping:
             self._check_window(replicas, loss, weights_of)
         elif self.rule == "consecutive":
             self._check_consecutive(replicas, loss, weights_of)
-        elif self.rule in ("best", "lowest"):
+        elif self.rule in ("settled", "best", "lowest"):
             for replica, own_loss, own_accuracy in zip(
                 replicas.tolist(), loss.tolist(), accuracy.tolist(), strict=True
             ):
@@ -98,13 +102,17 @@ class EarlyStopping:
         self, replica: int, loss: float, accuracy: float, weights_of: Callable[[int], Weights]
     ) -> None:
         epoch = self.n_checked[replica]
-        best_accuracy, best_loss = self.best_score[replica]
+        best_accuracy, best_loss, counted_loss = self.best_score[replica]
         is_best = accuracy > best_accuracy or (accuracy == best_accuracy and loss < best_loss)
         if loss < best_loss if self.rule == "lowest" else is_best:
             self.kept[replica] = weights_of(replica)
-        if accuracy > best_accuracy or loss < best_loss:
+        if loss < counted_loss * (1 - LEAST_FALL if self.rule == "settled" else 1):
+            counted_loss = loss
             self.last_gain[replica] = epoch
-        self.best_score[replica] = max(accuracy, best_accuracy), min(loss, best_loss)
+        if accuracy > best_accuracy:
+            self.last_gain[replica] = epoch
+        best = max(accuracy, best_accuracy), min(loss, best_loss)
+        self.best_score[replica] = *best, counted_loss
         if epoch - self.last_gain[replica] >= self.patience:
             self.stopped_at[replica] = epoch
 
