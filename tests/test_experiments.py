@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import platform
@@ -167,6 +168,44 @@ def test_runs_are_done_once_and_failures_do_not_stop_the_rest(tmp_path: Path) ->
     assert [line["seed"] for line in lines_of(tmp_path / "runs.jsonl")] == list(range(7))
 
 
+def test_a_rerun_tells_what_came_out_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = {"datasets": ("cora",), "methods": ("gcn", "sgc"), "times": False}
+    commands.reproduce("table2", request(tmp_path / "before", **wanted), Screen(quiet=True))
+    lines = lines_of(tmp_path / "before" / "runs.jsonl")
+    packed = tmp_path / "before.jsonl.gz"
+
+    def pack() -> None:
+        packed.write_bytes(gzip.compress("".join(json.dumps(one) + "\n" for one in lines).encode()))
+
+    def rerun() -> str:
+        capsys.readouterr()
+        again = request(tmp_path / "again", **wanted)
+        commands.reproduce("table2", again, Screen(quiet=True), packed)
+        return capsys.readouterr().out
+
+    n_runs = len(lines)
+    (gcn,) = (one for one in lines if one["method"] == "gcn")
+    pack()
+    text = rerun()
+    assert f"run again: {n_runs} runs; {n_runs} came out the same, to the last digit\n" in text
+    assert "otherwise" not in text
+    was = gcn["test_accuracy"]
+    gcn["test_accuracy"] = 12.5
+    gcn["seconds"] = 1e6  # says nothing
+    pack()
+    text = rerun()
+    assert f"run again: {n_runs} runs; {n_runs - 1} came out the same" in text
+    row = next(line.split("  ") for line in text.splitlines() if "table2, cora, gcn" in line)
+    assert [cell.strip() for cell in row if cell] == [
+        "table2, cora, gcn", "1", "0", "12.50", f"{was:.2f}",
+    ]  # fmt: skip
+    packed.write_bytes(packed.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=r"before\.jsonl\.gz cannot be unpacked"):
+        rerun()
+
+
 def test_progress_goes_by_cost() -> None:
     cheap, dear = make_series(cost=1.0), make_series(cost=9.0)
     told = []
@@ -277,6 +316,22 @@ def test_baselines_run_until_their_mean_is_sure(tmp_path: Path) -> None:
         (further,) = table2.further_series(wanted, log)
         assert further.method == "mlp"
         assert len(further.seeds) == 13
+
+
+def test_runs_of_the_search_are_not_among_the_papers_hundred(tmp_path: Path) -> None:
+    every = Request(tmp_path, datasets=("cora",))
+    series = table2.gcn_series(every, "cora")
+    runs = [{"seed": seed, "test_accuracy": 80.0} for seed in (0, 99)]
+    runs += [{"seed": 1000, "test_accuracy": 10.0}]
+    with RunLog(tmp_path / "runs.jsonl") as log:
+        log.append(record_of(series, run) for run in runs)
+        found = table2.cells(every, log, {})
+        of_rules = table3.section(every, log, {})
+    (gcn,) = (one.ours for one in found if one.method == "gcn")
+    assert (gcn.n_runs, gcn.mean) == (2, 80.0)
+    assert of_rules.tables[1].columns[-1] == "runs"  # no seconds: nothing was timed by itself
+    row = next(row for row in of_rules.tables[1].rows if row[0] == "Renormalisation trick")
+    assert (row[2], row[-1]) == ("80.0 ± 0.00", "2")
 
 
 def test_planetoid_is_chosen_by_validation(tmp_path: Path) -> None:

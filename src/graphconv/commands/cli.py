@@ -369,6 +369,7 @@ def reproduce(
     times: reproduce_opt.Times = True,
     output: reproduce_opt.Output = Path("runs/paper"),
     workers: reproduce_opt.Workers = None,
+    against: reproduce_opt.Against = None,
     max_epochs: reproduce_opt.MaxEpochs = None,
     data_dir: opt.DataDir = None,
     screen: ScreenOptions,
@@ -387,7 +388,7 @@ def reproduce(
         n_workers=workers,
         max_epochs=max_epochs,
     )
-    run(experiment, request, screen)
+    run(experiment, request, screen, against)
 
 
 scale_commands.add_to(app)

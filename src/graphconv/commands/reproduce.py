@@ -7,11 +7,13 @@ import importlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from graphconv.commands.console import Screen, TrainingStoppedError
-from graphconv.estimators.runs import RunLog
+from graphconv.estimators.runs import RunLog, Runs, read_runs, repeats
+from graphconv.estimators.statistics import fixed, summarise
 from graphconv.io.files import json_text, replacing_file
 from graphconv.paper import depth, random_splits, self_loops, table2, table3
 from graphconv.paper.machine import describe_machine
@@ -36,7 +38,9 @@ EXPERIMENTS = (
 )  # fmt: skip
 
 
-def reproduce(what: str, request: Request, screen: Screen) -> dict[str, Any]:
+def reproduce(
+    what: str, request: Request, screen: Screen, against: Path | None = None
+) -> dict[str, Any]:
     """Run one experiment, or "all", and write results.json, results.md and results.html.
 
     Parameters
@@ -46,6 +50,8 @@ def reproduce(what: str, request: Request, screen: Screen) -> dict[str, Any]:
     request : Request
         Results of other experiments that are in its output folder already stay.
     screen : Screen
+    against : Path, optional
+        Log of an earlier rerun: it is told which runs of the folder came out as they did there.
 
     Returns
     -------
@@ -54,9 +60,12 @@ def reproduce(what: str, request: Request, screen: Screen) -> dict[str, Any]:
     """
     _check(what, request)
     _read_results(request)  # refused now, not after hours
+    before = None if against is None else read_runs(against)
     try:
         with RunLog(request.output / "runs.jsonl") as log:
             _run(what, request, log, screen)
+            if before is not None:
+                _tell_changes(log, before, screen)
     except KeyboardInterrupt:
         raise TrainingStoppedError("the same command goes on from here") from None
     results = _read_results(request)
@@ -75,6 +84,21 @@ def _run(what: str, request: Request, log: RunLog, screen: Screen) -> None:
     for name in names:
         if name in _FIGURES and request.runs != 0:
             _run_figure(name, request, log, screen, is_wanted=what != "all")
+
+
+def _tell_changes(log: RunLog, before: Runs, screen: Screen) -> None:
+    found = repeats(log, before)
+    n_runs, n_same = sum(len(one.now) for one in found), sum(one.n_same for one in found)
+    changed = [one for one in found if one.n_same < len(one.now)]
+    if changed:
+        columns = ["series", "runs", "the same", "mean before", "mean now"]
+        rows = [
+            [one.name, str(len(one.now)), str(one.n_same)]
+            + [fixed(summarise(runs).mean, 2) for runs in (one.before, one.now)]
+            for one in changed
+        ]
+        screen.table("What came out otherwise", columns, rows)
+    screen.say(f"run again: {n_runs:,} runs; {n_same:,} came out the same, to the last digit")
 
 
 def _check(what: str, request: Request) -> None:

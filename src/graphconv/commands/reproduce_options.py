@@ -47,4 +47,12 @@ Workers = Annotated[
     int | None,
     typer.Option("--workers", metavar="N", help="Runs at a time. Default: one for every core."),
 ]
+Against = Annotated[
+    Path | None,
+    typer.Option(
+        "--against",
+        metavar="FILE",
+        help="Log of an earlier rerun: say which runs came out as they did there.",
+    ),
+]
 MaxEpochs = Annotated[int | None, typer.Option("--max-epochs", hidden=True)]

@@ -9,10 +9,13 @@ setting that is newer than the line counts as the default it has: that is how it
 from __future__ import annotations
 
 import functools
+import gzip
 import hashlib
 import json
+import lzma
 import os
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -23,11 +26,13 @@ from typing import Any
 from graphconv import __version__
 from graphconv.estimators.baselines import make_estimator
 from graphconv.graph import Graph
+from graphconv.io.compression import open_binary
 from graphconv.io.files import json_text
 from graphconv.io.progress import Progress, counter
 from graphconv.models.settings import Settings
 
 Record = dict[str, Any]
+Runs = dict[str, dict[int, Record]]  # by fingerprint and seed
 # A module-level function, since it is sent to other processes by its name.
 Task = Callable[["Series", Graph], list[Record]]
 
@@ -126,6 +131,11 @@ class RunLog:
     path : Path
         Made if it is not there. A last line that was torn by a crash is cut off.
 
+    Attributes
+    ----------
+    runs : dict
+        All runs, by the fingerprint of their series and by seed.
+
     Examples
     --------
     >>> import tempfile
@@ -143,7 +153,7 @@ class RunLog:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._runs: dict[str, dict[int, Record]] = {}  # by fingerprint and seed
+        self.runs: Runs = {}
         self._file = path.open("a+b")
         try:
             _lock(self._file.fileno(), path)
@@ -169,26 +179,7 @@ class RunLog:
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             self._file.truncate(whole)
-        for number, line in enumerate(content[:whole].splitlines(), start=1):
-            self._keep(self._parsed(line, number))
-
-    def _parsed(self, line: bytes, number: int) -> Record:
-        try:
-            record: Record = json.loads(line)
-            int(record["seed"])
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            raise ValueError(
-                f"{self.path}, line {number}: must be a run as JSON, got {line[:60]!r}; "
-                "remove the line to have the run repeated"
-            ) from None
-        return record
-
-    def _keep(self, record: Record) -> None:
-        known = self._runs.setdefault(_recorded_fingerprint(record), {})
-        # The newest run says which data counts.
-        if known and next(iter(known.values())).get("data") != record.get("data"):
-            known.clear()
-        known[int(record["seed"])] = record
+        self.runs = _runs_of(content[:whole], self.path)
 
     def append(self, records: Iterable[Record]) -> None:
         """Put finished runs on disk, before returning."""
@@ -197,11 +188,11 @@ class RunLog:
         self._file.flush()
         os.fsync(self._file.fileno())
         for record in records:
-            self._keep(record)
+            _keep(self.runs, record)
 
     def records(self, series: Series) -> list[Record]:
         """All finished runs of a series, by seed; may be more than the series asks for."""
-        return [run for _, run in sorted(self._runs.get(series.fingerprint, {}).items())]
+        return [run for _, run in sorted(self.runs.get(series.fingerprint, {}).items())]
 
     def missing(self, series: Series, data: str | None = None) -> list[int]:
         """Seeds that are yet to be run, on data of this digest if one is given."""
@@ -215,6 +206,105 @@ class RunLog:
         return max(
             (run["finished"] for series in wanted for run in self.records(series)), default=""
         )
+
+
+def _runs_of(content: bytes, path: Path) -> Runs:
+    runs: Runs = {}
+    for number, line in enumerate(content.splitlines(), start=1):
+        try:
+            record: Record = json.loads(line)
+            int(record["seed"])
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            raise ValueError(
+                f"{path}, line {number}: must be a run as JSON, got {line[:60]!r}; "
+                "remove the line to have the run repeated"
+            ) from None
+        _keep(runs, record)
+    return runs
+
+
+def _keep(runs: Runs, record: Record) -> None:
+    known = runs.setdefault(_recorded_fingerprint(record), {})
+    # The newest run says which data counts.
+    if known and next(iter(known.values())).get("data") != record.get("data"):
+        known.clear()
+    known[int(record["seed"])] = record
+
+
+def read_runs(path: Path) -> Runs:
+    """The runs of a log that nothing is added to; it may be compressed."""
+    try:
+        with open_binary(path) as file:
+            content = file.read()
+    except (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
+        raise ValueError(f"{path} cannot be unpacked: {error}") from None
+    return _runs_of(content, path)
+
+
+# What a line says besides the outcome of its run.
+_CIRCUMSTANCES = {
+    "experiment", "dataset", "method", "task", "settings", "version", "finished", "seconds",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Runs of one series that are in two logs.
+
+    Parameters
+    ----------
+    name : str
+        Experiment, data set and method.
+    before, now : tuple of Record
+        The same seeds in both.
+    """
+
+    name: str
+    before: tuple[Record, ...]
+    now: tuple[Record, ...]
+
+    @property
+    def n_same(self) -> int:
+        """How many came out the same, to the last digit of all that both logs say."""
+        return sum(map(_is_same, self.before, self.now))
+
+
+def _is_same(before: Record, now: Record) -> bool:
+    told = (before.keys() & now.keys()) - _CIRCUMSTANCES
+    return all(before[key] == now[key] for key in told)
+
+
+def repeats(now: RunLog, before: Runs) -> list[Repeats]:
+    """What was run again: every series of which both logs have runs with the same seeds.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from graphconv.estimators.runs import RunLog, Series, read_runs, record_of, repeats
+    >>> series = Series("table2", "cora", "gcn", print, {"gcn": {}}, seeds=(0, 1))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name, figures in (("before", (81.0, 82.0)), ("now", (81.0, 82.1))):
+    ...         runs = [{"seed": seed, "test_accuracy": x} for seed, x in enumerate(figures)]
+    ...         with RunLog(Path(folder) / name) as log:
+    ...             log.append(record_of(series, run) for run in runs)
+    ...     with RunLog(Path(folder) / "now") as log:
+    ...         (found,) = repeats(log, read_runs(Path(folder) / "before"))
+    >>> found.name, len(found.now), found.n_same
+    ('table2, cora, gcn', 2, 1)
+    """
+    found = []
+    for fingerprint, runs in now.runs.items():
+        seeds = sorted(runs.keys() & before.get(fingerprint, {}).keys()) if fingerprint else []
+        if seeds:
+            one = runs[seeds[0]]
+            found.append(
+                Repeats(
+                    f"{one['experiment']}, {one['dataset']}, {one['method']}",
+                    tuple(before[fingerprint][seed] for seed in seeds),
+                    tuple(runs[seed] for seed in seeds),
+                )
+            )
+    return found
 
 
 def record_of(series: Series, run: Record) -> Record:

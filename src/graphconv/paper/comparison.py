@@ -18,6 +18,7 @@ from graphconv.estimators.statistics import (
 from graphconv.paper.published import TITLES
 from graphconv.paper.section import Table
 
+# The last is left out where no run of a table was timed with nothing beside it.
 COLUMNS = ("paper", "ours", "difference", "median (quartiles)", "runs", "seconds")
 
 
@@ -73,11 +74,14 @@ def _short(cell: Cell | None) -> str:
 
 def details(cells: Sequence[Cell]) -> tuple[Table, ...]:
     """A table for each data set, with COLUMNS."""
+    n_columns = len(COLUMNS) - all(math.isnan(cell.ours.seconds) for cell in cells)
     return tuple(
         Table(
             TITLES.get(dataset, dataset),
-            ("method", *COLUMNS),
-            tuple((cell.title, *cell.texts()) for cell in cells if cell.dataset == dataset),
+            ("method", *COLUMNS[:n_columns]),
+            tuple(
+                (cell.title, *cell.texts()[:n_columns]) for cell in cells if cell.dataset == dataset
+            ),
         )
         for dataset in _in_order(cell.dataset for cell in cells)
     )

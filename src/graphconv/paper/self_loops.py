@@ -55,7 +55,7 @@ def section(request: Request, log: RunLog, failed: Mapping[str, str]) -> Section
             notes += [f"{TITLES[dataset]}: {reason}."] if reason else []
             continue
         weights = np.array([record["self_loop_weight"] for record in records])
-        ours, usual = summarise(records), summarise(log.records(fixed))
+        ours, usual = summarise(records), summarise(table2.runs_of(log, fixed))
         rows.append(
             (
                 TITLES[dataset],

@@ -18,8 +18,10 @@ _TEXT = (
     "lists as often as it was found, and on NELL because two entities share a relation more than "
     "once. The adjacency matrix is binary and symmetric, so it has each edge once, whatever its "
     "direction; that is the number of distinct edges, with self-loops among them.",
-    "Label rate is the share of nodes that are labelled for training. On NELL the features are the "
-    "entities' words; a column of its own for every relation node comes in addition.",
+    "Label rate is the share of nodes that are labelled for training. On NELL 105 of the 210 "
+    "classes have one training node each, which makes 0.0016; 0.001 is the rate in the names of "
+    "the files. Its features are the entities' words; a column of its own for every relation node "
+    "comes in addition.",
 )
 _COLUMNS = (
     "data set", "nodes", "edges, paper", "neighbours listed / 2", "distinct edges", "self-loops",

@@ -18,9 +18,9 @@ from graphconv.paper.section import Figure, Request, Section, Table
 from graphconv.storage.memory import available_memory
 
 NAME = "timing"
+# The paper's sizes, and ten times the largest.
 EDGES = (
-    1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000,
-    100_000_000,
+    1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 100_000_000,
 )  # fmt: skip
 QUICK_LOOK = 1_000_000
 N_EPOCHS = 100
