@@ -7,7 +7,7 @@ NATIVE := $(wildcard CMakeLists.txt native/*)
 # Wheels come from the registry as they are; only graphconv itself may be compiled.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint accuracy strong choose reproduce results settings bench performance labelling latency \
+.PHONY: demo test lint accuracy strong choose reproduce nell results settings bench performance labelling latency \
 	scale docs guide screenshots sanitize wheels versions sbom audit fuzz faults kills mutants clean
 
 demo: $(VENV)/.runtime
@@ -39,6 +39,10 @@ choose: $(VENV)/.runtime
 # The whole paper, rerun; it can be interrupted and goes on where it was.
 reproduce: $(VENV)/.reproduce
 	$(BIN)/graphconv reproduce all
+
+# NELL's files as they were measured, into data/nell; ARCHIVE names one that need not be downloaded.
+nell: $(VENV)/.runtime
+	$(BIN)/python scripts/fetch_nell.py data/nell $(if $(ARCHIVE),--archive $(ARCHIVE))
 
 # docs/results.md and the table in README.md, from the committed measured/results.json;
 # `make results RUNS=runs/paper` takes over the results and the single runs of a rerun first.

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import io
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.command_line import ROOT, one_line
+from tests.scripts import load_script
 
 from graphconv.io.datasets import download as download_module
 from graphconv.io.datasets import list_datasets, load_dataset
@@ -304,3 +308,40 @@ def test_packed_graph_notices_damage(tmp_path):
         path.write_bytes(good[:length])
         with pytest.raises(ValueError, match="must be a packed graph"):
             read_packed(path)
+
+
+def nell_archive(path: Path, contents: dict[str, bytes]) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in contents.items():
+            member = tarfile.TarInfo(f"nell_data/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def test_nells_files_are_taken_from_the_archive_and_checked(tmp_path, monkeypatch, capsys):
+    script = load_script("fetch_nell")
+    contents = {name: name.encode() for name in script.checksums() if name.startswith("ind.")}
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    known = (script.SCRIPTS / "nell_known_labels.csv").read_bytes()
+    assert script.checksums()["known_labels.csv"] == hashlib.sha256(known).hexdigest()
+    sums["known_labels.csv"] = script.checksums()["known_labels.csv"]
+    monkeypatch.setattr(script, "checksums", lambda: sums)
+    whole = nell_archive(tmp_path / "whole.tar.gz", {**contents, "ind.nell.0.001.ally": b"more"})
+    script.main([str(tmp_path / "nell"), "--archive", str(whole)])
+    assert capsys.readouterr().out == f"8 files in {tmp_path / 'nell'}, all as expected\n"
+    taken = {path.name: path.read_bytes() for path in (tmp_path / "nell").iterdir()}
+    assert taken == {**contents, "known_labels.csv": known}
+
+    other = nell_archive(tmp_path / "other.tar.gz", {**contents, "ind.nell.0.001.x": b"else"})
+    lacking = nell_archive(tmp_path / "lacking.tar.gz", {})
+    damaged = tmp_path / "damaged.tar.gz"
+    damaged.write_bytes(b"not an archive")
+    for archive, message in (
+        (other, "ind.nell.0.001.x must have SHA-256"),
+        (lacking, "the archive must hold ind.nell.0.001.allx, but it does not"),
+        (damaged, "could not be opened"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            script.main([str(tmp_path / "none"), "--archive", str(archive)])
+        assert not (tmp_path / "none").exists()

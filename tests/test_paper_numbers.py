@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 from tests import paper_text
 
 from graphconv import load_dataset
+from graphconv.commands.training_job import ModelRequest, resolve
 from graphconv.estimators import scoring
 from graphconv.estimators.runs import RunLog, Series, record_of
-from graphconv.models.settings import Settings
+from graphconv.models.settings import Settings, resolve_settings
 from graphconv.paper import (
     depth,
     epoch_timing,
@@ -143,6 +145,15 @@ def test_our_recipe_for_nell_is_a_row_of_its_own() -> None:
     for dataset in CITATION:
         others = table2.series(Request(Path(), datasets=(dataset,)))
         assert "gcn-nell" not in {one.method for one in others}
+
+
+def test_preset_paper_is_the_papers_recipe_on_nell_too() -> None:
+    preset, changes = resolve(ModelRequest(preset="paper"), "nell")
+    recipe = resolve_settings(preset, changes)
+    assert recipe.to_json() == table2.gcn_series(full_request(), "nell").settings["gcn"]
+    preset, changes = resolve(ModelRequest(preset="paper", settings={"dropout": 0.3}), "nell")
+    assert resolve_settings(preset, changes) == replace(recipe, dropout=0.3)
+    assert resolve(ModelRequest(), "nell") == ("paper-nell", {"model": "gcn"})
 
 
 def test_every_method_of_table_2_is_timed_by_itself() -> None:

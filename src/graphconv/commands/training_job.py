@@ -28,7 +28,13 @@ from graphconv.io.readers import LoadedGraph
 from graphconv.io.table_files import existing_file
 from graphconv.io.wording import as_file_name, did_you_mean
 from graphconv.models.catalogue import MODELS
-from graphconv.models.settings import PAPER_ACCURACY, SEARCHES, Settings, resolve_settings
+from graphconv.models.settings import (
+    ON_NELL,
+    PAPER_ACCURACY,
+    SEARCHES,
+    Settings,
+    resolve_settings,
+)
 from graphconv.results.predictions import Predictions
 from graphconv.training.class_prior import ClassPrior, check_prior, read_prior
 from graphconv.training.measures import check_measure
@@ -266,8 +272,10 @@ def resolve(wanted: ModelRequest, graph_name: str) -> tuple[str, dict[str, Any]]
     if preset is None:
         preset = "quick" if wanted.chooses else "robust"
         preset = "paper" if graph_name in PAPER_ACCURACY else preset
-    if preset == "paper" and graph_name == "nell":
-        preset = "paper-nell"
+        # Better than the paper's own recipe for NELL, which is there by its name.
+        preset = "paper-nell" if graph_name == "nell" else preset
+    elif preset == "paper" and graph_name == "nell":
+        overrides = {**ON_NELL, **overrides}
     return preset, overrides
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from graphconv.models.settings import ON_NELL
 from graphconv.paper.section import Request
 
 Recipe = Literal["paper", "consecutive", "nell"]
@@ -22,9 +23,7 @@ def gcn_settings(request: Request, dataset: str, recipe: Recipe = "paper") -> di
     """
     if recipe == "nell":
         return request.settings("paper-nell")
-    changes: dict[str, Any] = {}
-    if dataset == "nell":  # section 6.1
-        changes = {"hidden": (64,), "dropout": 0.1, "weight_decay": 1e-5}
+    changes = dict(ON_NELL) if dataset == "nell" else {}
     if recipe == "consecutive":
         changes["early_stopping"] = "consecutive"
     return request.settings("paper", **changes)
