@@ -1,11 +1,13 @@
 """Choose the baselines' hyper-parameters on validation nodes: what src/.../settings.py holds.
 
-    python scripts/tune_baselines.py --methods ica sgc --datasets cora --log tuning.jsonl
+    python scripts/tune_baselines.py --rows ica sgc --datasets cora --log tuning.jsonl
 
-One question after the other is settled by the mean validation accuracy of a few seeds, starting
-from the estimator's defaults. Labels of test nodes are removed before anything is fitted. Every
-trial is appended to the log and is not repeated when the search is started again with it; at the
-end the choices are printed as Python.
+A row is one of table 2: a method, or a variant of one. One question after the other is settled by
+the mean validation accuracy of a few seeds, starting from the estimator's defaults. Labels of test
+nodes are removed before anything is fitted, and for rows that end in "-inductive" the nodes
+themselves. Every trial is appended to the log and is not repeated when the search is started again
+with it; at the end the choices are printed as Python. measured/tuning.jsonl has all trials, and a
+test holds that they lead to the settings.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from graphconv import Graph, load_dataset
-from graphconv.estimators.baselines import BASELINES, make_estimator
+from graphconv.estimators.baselines import make_estimator
+from graphconv.estimators.baselines.settings import CHOSEN, VARIANTS
 from graphconv.estimators.scoring import inductive_view
 from graphconv.training.scores import accuracy
 
@@ -35,24 +38,30 @@ def grid(**values: list[Any]) -> list[Answer]:
     ]
 
 
+MANIFOLD = [
+    grid(smoothness=[0.1, 0.3, 1.0, 3.0, 10.0], weight_decay=[1e-4, 1e-3, 3e-3, 1e-2, 3e-2])
+]
+SEMI_EMBEDDING = [
+    grid(layer=["output", "hidden"], smoothness=[0.3, 1.0]),
+    grid(margin=[0.5, 1.0, 2.0, 4.0]),
+    grid(dropout=[0.5, 0.8]),
+]
 # As published: hidden layers joined, contexts from labels as well. The simpler variant, in which
-# features and embedding each vote, is asked about separately.
+# features and embedding each vote, is a row of its own.
 PLANETOID = [grid(dropout=[0.5, 0.8], weight_decay=[5e-4, 5e-3]), grid(n_label_pairs=[20, 200])]
 SIMPLE_PLANETOID = [
     grid(joined=[False], n_label_pairs=[0], dropout=[0.5, 0.8], weight_decay=[5e-4, 5e-3]),
     grid(window=[10, 3]),
 ]
 QUESTIONS: dict[str, list[list[Answer]]] = {
-    "label-propagation": [grid(class_mass=[True, False], n_steps=[None, 20, 100])],
-    "manifold": [
-        grid(smoothness=[0.1, 0.3, 1.0, 3.0, 10.0], weight_decay=[1e-4, 1e-3, 3e-3, 1e-2, 3e-2])
-    ],
-    "semi-embedding": [
-        grid(layer=["output", "hidden"], smoothness=[0.3, 1.0]),
-        grid(margin=[0.5, 1.0, 2.0, 4.0]),
-        grid(dropout=[0.5, 0.8]),
-    ],
+    "label-propagation": [grid(class_mass=[True], n_steps=[None, 20, 100])],
+    "label-propagation-plain": [grid(class_mass=[False], n_steps=[None, 20, 100])],
+    "manifold": MANIFOLD,
+    "manifold-inductive": MANIFOLD,
+    "semi-embedding": SEMI_EMBEDDING,
+    "semi-embedding-inductive": SEMI_EMBEDDING,
     "deepwalk": [grid(n_negatives=[0], window=[5, 10]), grid(C=[0.03, 0.1, 0.3])],
+    "deepwalk-noise": [grid(window=[5, 10]), grid(C=[0.03, 0.1, 0.3])],
     # The paper's own questions: the L2 parameter and the aggregation operator.
     "ica": [
         grid(
@@ -63,44 +72,65 @@ QUESTIONS: dict[str, list[list[Answer]]] = {
     ],
     "planetoid-t": PLANETOID,
     "planetoid-i": PLANETOID,
+    "planetoid-i-inductive": PLANETOID,
+    "planetoid-t-simple": SIMPLE_PLANETOID,
+    "planetoid-i-simple": SIMPLE_PLANETOID,
     "mlp": [grid(dropout=[0.5, 0.8], weight_decay=[5e-4, 5e-3])],
     "sgc": [grid(C=[1.0, 3.0, 10.0, 30.0, 100.0])],
 }
 # NELL is large: fewer answers, from a start that is quicker than the defaults or suits it better.
+NELL_MANIFOLD = [grid(tol=[1e-4], smoothness=[0.01, 0.1, 1.0], weight_decay=[1e-3])]
+NELL_SEMI_EMBEDDING = [
+    grid(layer=["hidden"], dropout=[0.1], weight_decay=[3e-4, 1e-3]),
+    grid(layer=["hidden", "output"], smoothness=[1.0, 3.0]),
+    grid(margin=[1.0, 4.0]),
+]
+NELL_WALKS_T = [
+    {"n_starts": 1000, "walk_length": 4, "window": 4, "n_graph_steps": 300},
+    {"n_starts": 500, "window": 3, "n_graph_steps": 300},
+]
+NELL_WALKS_I: list[Answer] = [{}, {"n_starts": 500, "walk_length": 4, "window": 4}]
+SIMPLE: Answer = {"joined": False, "n_label_pairs": 0}
 NELL_QUESTIONS: dict[str, list[list[Answer]]] = {
-    "label-propagation": [grid(n_steps=[None, 20, 5])],
-    "manifold": [grid(tol=[1e-4], smoothness=[0.01, 0.1, 1.0], weight_decay=[1e-3])],
-    "semi-embedding": [
-        grid(layer=["hidden"], dropout=[0.1], weight_decay=[3e-4, 1e-3, 2e-3]),
-        grid(layer=["hidden", "output"], smoothness=[1.0, 3.0, 10.0]),
-        grid(margin=[1.0, 4.0]),
-        grid(dropout=[0.1, 0.5]),
-    ],
+    "label-propagation": [grid(class_mass=[True], n_steps=[20, 5, 100])],
+    "label-propagation-plain": [grid(class_mass=[False], n_steps=[20, 5, 100])],
+    "manifold": NELL_MANIFOLD,
+    "manifold-inductive": NELL_MANIFOLD,
+    "semi-embedding": NELL_SEMI_EMBEDDING,
+    "semi-embedding-inductive": NELL_SEMI_EMBEDDING,
     "deepwalk": [
         grid(n_walks=[4], walk_length=[10], n_negatives=[0], C=[100.0], learning_rate=[0.025, 0.1]),
     ],
+    "deepwalk-noise": [
+        grid(n_walks=[4], walk_length=[10], n_negatives=[1], C=[100.0], learning_rate=[0.1, 0.2]),
+    ],
     "ica": [grid(aggregation=["proportion", "count"], C=[1.0, 10.0, 100.0])],
+    # First the schedule of the authors' code: contexts, then classes alone.
     "planetoid-t": [
-        [
-            {"n_label_pairs": 0, **walks}
-            for walks in (
-                {"n_starts": 2000, "walk_length": 3, "window": 3},
-                {"n_starts": 1000, "walk_length": 4, "window": 4, "n_graph_steps": 300},
-                {"n_starts": 500, "window": 3, "n_graph_steps": 300},
-            )
-        ],
+        [{"graph_share": 0.0, "max_epochs": 600, **walks} for walks in NELL_WALKS_T],
+        grid(dropout=[0.2, 0.5]),
+        grid(graph_share=[0.0, 0.2]),
     ],
-    "planetoid-i": [
-        [
-            {"n_label_pairs": 0, **walks}
-            for walks in ({}, {"n_starts": 500, "walk_length": 4, "window": 4})
-        ],
-    ],
+    "planetoid-i": [NELL_WALKS_I, grid(max_epochs=[300, 600])],
+    "planetoid-i-inductive": [NELL_WALKS_I, grid(max_epochs=[300, 600])],
+    "planetoid-t-simple": [[{**SIMPLE, **walks} for walks in NELL_WALKS_T]],
+    "planetoid-i-simple": [[{**SIMPLE, **walks} for walks in NELL_WALKS_I]],
+    "mlp": [grid(dropout=[0.5, 0.8])],
     "sgc": [grid(C=[1.0, 10.0, 100.0, 1000.0])],
 }
-# These give the same result for every seed; the others are run so often unless --runs says more.
+# Where trials would take too long for what they tell; docs/log.md says where settings come from.
+NOT_SEARCHED: set[tuple[str, str]] = set()
+# These give the same result for every seed.
 DETERMINISTIC = ("label-propagation", "manifold", "sgc")
-N_RUNS = {"ica": 5, "deepwalk": 1}
+
+
+def usual_runs(method: str, dataset: str) -> int:
+    """Seeds of a trial: fewer where a run takes long."""
+    if method in DETERMINISTIC or method == "deepwalk" or dataset == "nell":
+        return 1
+    if method == "ica":
+        return 5
+    return 1 if dataset == "pubmed" and method.startswith("planetoid") else 2
 
 
 def without_test_labels(graph: Graph) -> Graph:
@@ -167,21 +197,31 @@ class Trials:
         return float(self.known[key]["validation_accuracy"])
 
 
-def choose(
-    method: str, graph: Graph, trials: Trials, n_runs: int, protocol: str = "transductive"
-) -> Answer:
+def choose(row: str, dataset: str, graph: Graph, trials: Trials) -> Answer:
     """Settings that differ from the defaults and did best on validation nodes.
 
-    `graph` is what the protocol shows: see `shown_graph`.
+    `graph` is what the row may see of the data set: see `shown_graph`.
     """
+    method = method_of(row)
     best: Answer = {}
-    questions = NELL_QUESTIONS if graph.name == "nell" else QUESTIONS
-    for question in questions.get(method, []):
+    for question in (NELL_QUESTIONS if dataset == "nell" else QUESTIONS)[row]:
         candidates = [{**best, **answer} for answer in question]
         best = max(
-            candidates, key=lambda tried: trials.accuracy(method, graph, tried, n_runs, protocol)
+            candidates,
+            key=lambda tried: trials.accuracy(
+                method, graph, tried, usual_runs(method, dataset), protocol_of(row)
+            ),
         )
     return changed(method, best)
+
+
+def method_of(row: str) -> str:
+    """The estimator that a row of table 2 is about."""
+    return VARIANTS[row][0] if row in VARIANTS else row
+
+
+def protocol_of(row: str) -> str:
+    return "inductive" if row.endswith("-inductive") else "transductive"
 
 
 def changed(method: str, settings: Answer) -> Answer:
@@ -191,22 +231,18 @@ def changed(method: str, settings: Answer) -> Answer:
 
 
 def main() -> None:
+    rows = [*CHOSEN, *VARIANTS]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--methods", nargs="+", choices=list(BASELINES), default=list(BASELINES))
+    parser.add_argument("--rows", nargs="+", choices=rows, default=rows)
     parser.add_argument("--datasets", nargs="+", default=["citeseer", "cora", "pubmed"])
     parser.add_argument("--log", type=Path, default=Path("tuning.jsonl"))
-    parser.add_argument("--protocol", choices=["transductive", "inductive"], default="transductive")
-    parser.add_argument("--runs", type=int, help="seeds of a method that is random")
     options = parser.parse_args()
     trials = Trials(options.log)
     chosen: dict[str, dict[str, Answer]] = {}
-    for method in options.methods:
-        for name in options.datasets:
-            graph = shown_graph(name, options.protocol)
-            n_runs = 1 if method in DETERMINISTIC else options.runs or N_RUNS.get(method, 2)
-            chosen.setdefault(method, {})[name] = choose(
-                method, graph, trials, n_runs, options.protocol
-            )
+    for row in options.rows:
+        for dataset in options.datasets:
+            graph = shown_graph(dataset, protocol_of(row))
+            chosen.setdefault(row, {})[dataset] = choose(row, dataset, graph, trials)
     pprint.pprint(chosen, width=100)
 
 

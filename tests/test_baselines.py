@@ -384,6 +384,14 @@ class TestPlanetoid:
         nodes, contexts = estimator._label_pairs(graph, np.random.default_rng(0))
         assert np.array_equal(graph.labels[nodes], graph.labels[contexts])
         assert set(nodes) | set(contexts) <= set(graph.train_index)
+        assert (nodes != contexts).all()
+
+    def test_a_single_label_of_a_class_is_no_context(self):
+        labels = np.arange(4)
+        graph = Graph(np.ones((4, 4)) - np.eye(4), labels=labels, train_index=labels)
+        estimator = make_estimator("planetoid-t", n_label_pairs=50)
+        nodes, contexts = estimator._label_pairs(graph, np.random.default_rng(0))
+        assert len(nodes) == len(contexts) == 0
 
 
 @pytest.mark.parametrize("name", ["ica", "semi-embedding", "planetoid-t", "planetoid-i"])

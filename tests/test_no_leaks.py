@@ -232,7 +232,10 @@ def test_baselines_are_tuned_without_test_labels(tmp_path: Path) -> None:
     assert len(hidden.test_index) == 0
     chosen = [
         script.choose(
-            "sgc", script.without_test_labels(graph), script.Trials(tmp_path / f"{n}.jsonl"), 1
+            "sgc",
+            "cora",
+            script.without_test_labels(graph),
+            script.Trials(tmp_path / f"{n}.jsonl"),
         )
         for n, graph in enumerate(both())
     ]

@@ -55,7 +55,8 @@ class PlanetoidTClassifier(TransductiveClassifier):
     n_graph_steps : int
         Steps on graph contexts before classes are learned.
     n_label_pairs : int
-        Pairs of training nodes of the same class that a graph step takes for contexts as well.
+        Pairs of training nodes of the same class that a graph step takes for contexts as well; a
+        node that was drawn with itself counts for none.
     max_epochs : int
         Steps on the classes, all training nodes at once, each with one on contexts in
         `graph_share` of cases.
@@ -162,6 +163,8 @@ class PlanetoidTClassifier(TransductiveClassifier):
         neighbours = neighbour_matrix(graph)
         kernels = select("auto")
         embedding = network.embedding_parameters()
+        # Paper: Planetoid learns by stochastic gradient descent; here: by Adam, with dropout on the
+        # embedding and an L2 penalty, because it then needs hundreds of steps instead of thousands.
         on_contexts = Adam({**embedding, "context": network.context}, self.learning_rate, kernels)
         penalty = {"features.layers.0.weight": self.weight_decay}
         on_classes = Adam(network.class_parameters(), self.learning_rate, kernels, penalty)
@@ -188,6 +191,8 @@ class PlanetoidTClassifier(TransductiveClassifier):
             for nodes in (graph.train_index, graph.validation_index)
         )
         targets = torch.from_numpy(graph.labels[graph.train_index])
+        # Paper: the weights that do best on test nodes are kept by the code of Planetoid's authors;
+        # here: those that do best on validation nodes, because test nodes may decide nothing.
         stopping = EarlyStopping("best", self.patience, 1)
         for _ in range(self.max_epochs):
             network.is_training = True
@@ -231,7 +236,11 @@ class PlanetoidTClassifier(TransductiveClassifier):
         nodes = rng.choice(train, size=self.n_label_pairs)
         last = ends[graph.labels[nodes]]
         first = np.concatenate(([0], ends))[graph.labels[nodes]]
-        return nodes, by_class[rng.integers(first, last)]
+        contexts = by_class[rng.integers(first, last)]
+        # Paper: a labelled node may be drawn as its own context; here: it may not, because on NELL,
+        # with one label a class, there are no other pairs (46 instead of 60 % on validation nodes).
+        are_two = nodes != contexts
+        return nodes[are_two], contexts[are_two]
 
 
 class PlanetoidIClassifier(PlanetoidTClassifier):

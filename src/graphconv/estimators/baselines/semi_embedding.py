@@ -180,6 +180,8 @@ class EmbeddingLoss:
         ]
 
     def _loss(self, network: Network) -> Tensor:
+        # Paper: Weston et al. take a single example and a single pair at a time; here: all training
+        # nodes and n_pairs of each kind in every step, because products of many are much cheaper.
         drawn = np.concatenate(self.pairs.draw(self.method.n_pairs, self.rng))
         nodes, place = np.unique(drawn, return_inverse=True)
         batch = make_batch(self.graph, nodes, n_hops=0)
