@@ -119,7 +119,20 @@ NELL_QUESTIONS: dict[str, list[list[Answer]]] = {
     "sgc": [grid(C=[1.0, 10.0, 100.0, 1000.0])],
 }
 # Where trials would take too long for what they tell; docs/log.md says where settings come from.
-NOT_SEARCHED: set[tuple[str, str]] = set()
+NOT_SEARCHED = {
+    *((row, "nell") for row in ("manifold", "manifold-inductive", "mlp", "sgc", "ica")),
+    *((row, "nell") for row in ("semi-embedding", "semi-embedding-inductive")),
+    *((row, "nell") for row in ("planetoid-i", "planetoid-i-inductive")),
+    ("semi-embedding", "citeseer"),
+    ("semi-embedding", "pubmed"),
+    ("deepwalk", "citeseer"),
+    ("deepwalk", "pubmed"),
+    ("deepwalk", "nell"),
+    *itertools.product(
+        ("deepwalk-noise", "planetoid-t-simple", "planetoid-i-simple"),
+        ("citeseer", "cora", "pubmed", "nell"),
+    ),
+}
 # These give the same result for every seed.
 DETERMINISTIC = ("label-propagation", "manifold", "sgc")
 

@@ -20,7 +20,7 @@ CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
         "citeseer": {"class_mass": True},
         "cora": {"class_mass": True},
         "pubmed": {"class_mass": True},
-        "nell": {"class_mass": True, "n_steps": 20},
+        "nell": {"class_mass": True, "n_steps": 100},
     },
     "manifold": {
         "citeseer": {"smoothness": 3.0, "weight_decay": 1e-3},
@@ -117,7 +117,7 @@ VARIANTS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
             "citeseer": {"class_mass": False},
             "cora": {"class_mass": False, "n_steps": 100},
             "pubmed": {"class_mass": False, "n_steps": 20},
-            "nell": {"class_mass": False, "n_steps": 20},
+            "nell": {"class_mass": False, "n_steps": 5},
         },
     ),
     "deepwalk-noise": (
