@@ -42,15 +42,17 @@ def growth(quick: bool) -> dict[str, Any]:
     for what, rows in GROWTH.items():
         sizes = list(rows)[:3] if quick else list(rows)
         seconds = [epoch_seconds(Ours(rows[n].graph(), rows[n].hidden)) for n in sizes]
-        slope, _ = np.polyfit(np.log(sizes), np.log(seconds), 1)
+        slope, begin = np.polyfit(np.log(sizes), np.log(seconds), 1)
         # Something that every epoch takes, and something for each of what there is more of.
         each, always = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
         line = always + each * np.array(sizes)
+        power_law = np.exp(begin) * np.array(sizes, dtype=float) ** slope
         results[what] = {
             "sizes": sizes,
             "seconds": seconds,
             "slope": float(slope),
             "largest_step": float((seconds / line).max()),
+            "largest_step_log": float((seconds / power_law).max()),
         }
     return results
 
@@ -123,17 +125,23 @@ def schedule(quick: bool) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for name, graph in graphs.items():
         lengths = np.diff(graph.adjacency.indptr) + 1
-        work = int(lengths.sum()) * (64 + 4)
-        n_chunks = min(constants["kMaxChunks"], max(1, work // constants["kChunkWork"]))
-        done = np.cumsum(lengths)
-        bounds = np.searchsorted(done * n_chunks, np.arange(1, n_chunks) * done[-1]) + 1
-        shares = np.diff(np.concatenate(([0], done[np.unique(bounds) - 1], done[-1:])))
+        shares = {n: chunk_shares(lengths, n, constants) for n in (8, 32, 64)}
         results[name] = {
-            "largest_row": float(lengths.max() / done[-1]),
-            "n_chunks": len(shares),
-            "imbalance": {str(n): imbalance(shares, n) for n in (8, 32, 64)},
+            "largest_row": float(lengths.max() / lengths.sum()),
+            "n_chunks": {str(n): len(own) for n, own in shares.items()},
+            "imbalance": {str(n): imbalance(own, n) for n, own in shares.items()},
         }
     return results
+
+
+def chunk_shares(lengths: Any, n_threads: int, constants: dict[str, int]) -> Any:
+    """The work of each chunk of a sum of 64 columns, for so many threads."""
+    done = np.cumsum(lengths)
+    n = int(done[-1]) * (64 + 4) // constants["kChunkWork"]
+    least = constants["kChunksPerThread"] * min(n_threads, max(1, n))
+    n_chunks = least if n < least else min(n, constants["kMaxChunks"])
+    bounds = np.searchsorted(done * n_chunks, np.arange(1, n_chunks) * done[-1]) + 1
+    return np.diff(np.concatenate(([0], done[np.unique(bounds) - 1], done[-1:])))
 
 
 def power_law(n_nodes: int) -> Graph:

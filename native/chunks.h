@@ -15,9 +15,12 @@ namespace GRAPHCONV_VARIANT {
 // (median; one time in ten, 37 or more). So a call with less work than this, about 100 microseconds,
 // stays on the calling thread. In multiply-adds, of which the products do 10 to 15 in a nanosecond.
 constexpr std::int64_t kWorthThreads = 1500000;
-// Small enough that a helper which loses its core holds up little, and enough of them to share.
+// What a thread must have to do for waking it to pay, and a chunk holds at most: small enough that
+// a helper which loses its core holds up little.
 constexpr std::int64_t kChunkWork = 250000;
-constexpr int kMaxChunks = 256;
+// Enough chunks for threads that take the next one when they are done to end together.
+constexpr int kChunksPerThread = 16;
+constexpr int kMaxChunks = 1024;
 
 // Consecutive rows of about equal work each.
 struct Chunks {
@@ -46,25 +49,38 @@ void cut(const Rows<T, I>& rows, std::int64_t n_entries, int n_chunks, Chunks& c
     if (chunks.bounds[chunks.n] < rows.n_rows) chunks.bounds[++chunks.n] = rows.n_rows;
 }
 
-GRAPHCONV_INLINE int n_chunks(std::int64_t work) {
+// How many threads have enough to do.
+GRAPHCONV_INLINE int busy_threads(std::int64_t work) {
     const std::int64_t n = work / kChunkWork;
-    return n < 1 ? 1 : n < kMaxChunks ? int(n) : kMaxChunks;
+    return n < 1 ? 1 : n < threads() ? int(n) : threads();
 }
 
-// Calls body(chunk) for every chunk in 0 .. n, on several threads.
+GRAPHCONV_INLINE int n_chunks(std::int64_t work) {
+    const std::int64_t n = work / kChunkWork, least = kChunksPerThread * busy_threads(work);
+    return int(n < least ? least : n < kMaxChunks ? n : kMaxChunks);
+}
+
+// Calls body(chunk) for every chunk in 0 .. n, on up to so many threads.
+template <class Body>
+void share(int n, const Body& body, int n_threads) {
+    parallel_for(
+        n, n_threads, [](void* context, int chunk) { (*static_cast<const Body*>(context))(chunk); },
+        const_cast<Body*>(&body));
+}
+
 template <class Body>
 void share(int n, const Body& body) {
-    parallel_for(
-        n, [](void* context, int chunk) { (*static_cast<const Body*>(context))(chunk); },
-        const_cast<Body*>(&body));
+    share(n, body, threads());
 }
 
 // Calls body(first, last) over 0 .. n, on several threads if that much work pays.
 template <class Body>
 void share_evenly(std::int64_t n, std::int64_t work, const Body& body) {
     if (threads() == 1 || work < kWorthThreads) return body(std::int64_t(0), n);
-    const int parts = n_chunks(work);
-    share(parts, [&](int part) { body(n * part / parts, n * (part + 1) / parts); });
+    const int most = n_chunks(work), parts = n < most ? int(n) : most;
+    share(
+        parts, [&](int part) { body(n * part / parts, n * (part + 1) / parts); },
+        busy_threads(work));
 }
 
 // Calls body(first, last) over all rows, on several threads if that pays. Each row is worked on by
@@ -77,8 +93,9 @@ void share_rows(const Rows<T, I>& rows, std::int64_t width, const Body& body) {
         if (work >= kWorthThreads) {
             Chunks chunks;
             cut(rows, n_entries, n_chunks(work), chunks);
-            share(chunks.n,
-                  [&](int chunk) { body(chunks.bounds[chunk], chunks.bounds[chunk + 1]); });
+            share(
+                chunks.n, [&](int chunk) { body(chunks.bounds[chunk], chunks.bounds[chunk + 1]); },
+                busy_threads(work));
             return;
         }
     }

@@ -10,10 +10,11 @@ int threads();
 void set_threads(int n);
 
 // Calls body(context, chunk) once for every chunk in 0 .. n_chunks, on the calling thread and on
-// whichever helpers wake up in time. The caller never waits for a helper that has not begun, so
+// whichever helpers wake up in time, up to n_threads in all. The caller never waits for a helper that has not begun, so
 // with every core busy elsewhere it does all chunks by itself. If another Python thread holds the
 // helpers, the caller works alone.
-void parallel_for(int n_chunks, void (*body)(void* context, int chunk), void* context);
+void parallel_for(int n_chunks, int n_threads, void (*body)(void* context, int chunk),
+                  void* context);
 
 // Memory for partial sums, kept by the thread from call to call and so free of page faults after
 // the first. Throws std::bad_alloc.

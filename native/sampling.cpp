@@ -82,7 +82,7 @@ void sample_rows(const SampleRows<T, I>& arguments) {
     }
     const int n_chunks = int((arguments.n_rows + job.rows_per_chunk - 1) / job.rows_per_chunk);
     parallel_for(
-        n_chunks,
+        n_chunks, threads(),
         [](void* context, int chunk) {
             const Job<T, I>& own = *static_cast<Job<T, I>*>(context);
             const std::int64_t first = chunk * own.rows_per_chunk;
