@@ -50,11 +50,16 @@ constexpr std::int64_t kLargeBytes = 1 << 20;
 // A piece is free once nobody but this list refers to it. Guarded by the interpreter lock.
 class Recycled {
 public:
+    // The smallest free piece of that size or up to half as much again: validation needs arrays a
+    // little smaller than training, at another time, and would keep memory of its own for them.
     nb::object find(std::int64_t n_bytes) const {
+        const Piece* found = nullptr;
         for (const Piece& piece : pieces_) {
-            if (piece.n_bytes == n_bytes && Py_REFCNT(piece.memory.ptr()) == 1) return piece.memory;
+            if (piece.n_bytes < n_bytes || piece.n_bytes > n_bytes + n_bytes / 2) continue;
+            if (found != nullptr && piece.n_bytes >= found->n_bytes) continue;
+            if (Py_REFCNT(piece.memory.ptr()) == 1) found = &piece;
         }
-        return {};
+        return found == nullptr ? nb::object() : found->memory;
     }
     void add(nb::object memory, std::int64_t n_bytes) {
         pieces_.push_back({std::move(memory), n_bytes});
