@@ -30,19 +30,18 @@ struct FeatureRows {
         for (std::int64_t row = first; row < last; row += kBlock) {
             Block<T, I> block(a.rows, row, row + kBlock < last ? row + kBlock : last);
             for (int key = 0; key < a.dropout.n_keys; ++key) {
-                multiply(block, row, key, a.dense + key * width, a.width);
+                multiply(block, row, key, key * width, width, a.dense + key * width, a.width);
             }
         }
     }
 
-    // The block of columns of one key; `weight` is that block, its rows `stride` apart.
-    void multiply(Block<T, I>& block, std::int64_t row, int key, const T* weight,
-                  std::int64_t stride) const {
-        const std::int64_t width = a.width / a.dropout.n_keys;
+    // Columns first .. first + width of one key; `weight` is that block, its rows `stride` apart.
+    void multiply(Block<T, I>& block, std::int64_t row, int key, std::int64_t first,
+                  std::int64_t width, const T* weight, std::int64_t stride) const {
         block.make_masks(a.dropout, key);
         for_each_tile<T>(width, [&](auto shape, std::int64_t column, std::int64_t last_pack) {
             using Tile = typename decltype(shape)::Tile;
-            T* out = a.out + row * a.width + key * width + column;
+            T* out = a.out + row * a.width + first + column;
             far ? tile<Tile, true>(block, weight + column, stride, out, last_pack)
                 : tile<Tile, false>(block, weight + column, stride, out, last_pack);
         });
@@ -148,13 +147,13 @@ void multiply_by_key(const FeatureProduct<T, I>& a) {
         for (std::int64_t row = 0; row < a.rows.n_rows; row += kBlock) {
             const std::int64_t end = row + kBlock < a.rows.n_rows ? row + kBlock : a.rows.n_rows;
             Block<T, I> block(a.rows, row, end);
-            product.multiply(block, row, key, weight, width);
+            product.multiply(block, row, key, key * width, width, weight, width);
         }
     });
 }
 
-// Without dropout, wide weights are cut into slices of at most so many columns, each a matrix of its
-// own, for the same reason as key by key.
+// Wide weights are cut into slices of at most so many columns, each a matrix of its own, for the same
+// reason as key by key.
 template <class T>
 constexpr std::int64_t kSlice = 256 / std::int64_t(sizeof(T));
 
@@ -183,37 +182,47 @@ const T* cut_slices(const T* matrix, std::int64_t n_rows, std::int64_t width) {
     return slices;
 }
 
-// Slice by slice: where a slice stays in a cache that all of the weights would not, and there are
-// some for every thread.
+// Slice by slice: where a slice stays in a cache that all of the weights would not, and there are so
+// many entries that copying the weights does not matter.
 template <class T, class I>
 bool slices_pay(const FeatureProduct<T, I>& a) {
+    constexpr std::int64_t kLeastEntries = 8;  // to a row of the weights
     const std::int64_t n_bytes = a.n_columns * a.width * std::int64_t(sizeof(T));
-    return a.width / kSlice<T> >= 2 * threads() && n_bytes > (1 << 18) && n_bytes <= kScratchBytes;
+    return a.width >= 2 * kSlice<T> && a.dropout.n_keys <= 1 && n_bytes > (1 << 20) &&
+           count_entries(a.rows) >= kLeastEntries * a.n_columns;
 }
 
 template <class T, class I>
 void multiply_by_slice(const FeatureProduct<T, I>& a) {
-    const T* slices = cut_slices(a.dense, a.n_columns, a.width);
-    share(int((a.width + kSlice<T> - 1) / kSlice<T>), [&](int slice) {
-        const std::int64_t first = slice * kSlice<T>;
-        const Propagate<T, I> product{
-            a.rows,      slices + first * a.n_columns,   nullptr, nullptr, a.out + first,
-            a.n_columns, slice_width<T>(a.width, first), T(0),    nullptr, a.width};
-        PropagateRows<T, I>{product, false, false}(0, a.rows.n_rows);
+    T* weight = static_cast<T*>(scratch(a.n_columns * kSlice<T> * std::int64_t(sizeof(T))));
+    for_each_slice<T>(a.width, [&](std::int64_t first, std::int64_t n) {
+        share_evenly(a.n_columns, a.n_columns * n, [&](std::int64_t from, std::int64_t to) {
+            copy_columns(a.dense + from * a.width + first, a.width, weight + from * n, n, n,
+                         to - from);
+        });
+        const bool far = is_far<T>(a.n_columns, n);
+        if (a.dropout.n_keys == 0) {
+            const Propagate<T, I> product{a.rows,      weight, nullptr, nullptr, a.out + first,
+                                          a.n_columns, n,      T(0),    nullptr, a.width};
+            return share_rows(a.rows, n, PropagateRows<T, I>{product, far, false});
+        }
+        const FeatureRows<T, I> product{a, far};
+        share_rows(a.rows, n, [&](std::int64_t from, std::int64_t to) {
+            for (std::int64_t row = from; row < to; row += kBlock) {
+                Block<T, I> block(a.rows, row, row + kBlock < to ? row + kBlock : to);
+                product.multiply(block, row, 0, first, n, weight, n);
+            }
+        });
     });
 }
 
 template <class T, class I>
-void multiply_undropped(const FeatureProduct<T, I>& a) {
-    if (slices_pay(a)) return multiply_by_slice(a);
-    propagate(Propagate<T, I>{a.rows, a.dense, nullptr, nullptr, a.out, a.n_columns, a.width, T(0),
-                              nullptr, a.width});
-}
-
-template <class T, class I>
 void feature_product(const FeatureProduct<T, I>& a) {
-    if (a.dropout.n_keys == 0) {
-        multiply_undropped(a);
+    if (slices_pay(a)) {
+        multiply_by_slice(a);
+    } else if (a.dropout.n_keys == 0) {
+        propagate(Propagate<T, I>{a.rows, a.dense, nullptr, nullptr, a.out, a.n_columns, a.width,
+                                  T(0), nullptr, a.width});
     } else if (by_key(a)) {
         multiply_by_key(a);
     } else {

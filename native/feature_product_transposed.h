@@ -120,7 +120,7 @@ struct FeatureScatter {
     }
 };
 
-// Threads share the product in one of three ways. All give bits that depend on X alone: neither on
+// Threads share the product in one of four ways. All give bits that depend on X alone: neither on
 // the number of threads nor on the width, so that a replica's are those it would have by itself.
 //
 // 1. Many entries to a feature: rows are cut into parts, each is summed up on its own, and the sums
@@ -188,7 +188,27 @@ void scatter_keys(const FeatureProduct<T, I>& a, const Chunks& parts) {
     });
 }
 
-// 3. Otherwise: each thread takes a range of the features, that is of the rows of out. Ranges are
+// 3. Wide gradients: a slice of the columns at a time, in a matrix of its own, as in
+//    multiply_by_slice; where there are some for every thread.
+template <class T, class I>
+bool scatters_by_slice(const FeatureProduct<T, I>& a) {
+    const std::int64_t n_slices = a.width / kSlice<T>;
+    return slices_pay(a) && (threads() == 1 || n_slices >= 2 * threads());
+}
+
+template <class T, class I>
+void scatter_slices(const FeatureProduct<T, I>& a, const Chunks& parts) {
+    const std::int64_t size = a.n_columns * kSlice<T>;
+    share(int((a.width + kSlice<T> - 1) / kSlice<T>), [&](int slice) {
+        const std::int64_t first = slice * kSlice<T>, width = slice_width<T>(a.width, first);
+        const std::int64_t n_matrices = parts.n > 1 ? 2 : 1;
+        T* sum = static_cast<T*>(scratch(n_matrices * size * std::int64_t(sizeof(T))));
+        add_parts(a, parts, first, width, sum, sum + size);
+        copy_columns(sum, width, a.out + first, a.width, width, a.n_columns);
+    });
+}
+
+// 4. Otherwise: each thread takes a range of the features, that is of the rows of out. Ranges are
 // balanced by a histogram of some of the rows.
 template <class T, class I>
 void scatter_features(const FeatureScatter<T, I>& scatter, std::int64_t n_entries) {
@@ -238,6 +258,7 @@ void feature_product_transposed(const FeatureProduct<T, I>& a) {
     Chunks parts;
     cut(a.rows, n_entries, n_row_parts(a, n_entries), parts);
     if (scatters_by_key(a, parts)) return scatter_keys(a, parts);
+    if (scatters_by_slice(a)) return scatter_slices(a, parts);
     if (parts.n > 1) return scatter_rows(a, parts);
     const FeatureScatter<T, I> scatter{a, a.out, a.width};
     const bool worth = (n_entries + a.rows.n_rows) * (a.width + 4) >= kWorthThreads;

@@ -146,9 +146,9 @@ struct Tile {
     GRAPHCONV_INLINE void store(T* to, std::int64_t last) const {
         unrolled<N>([&](auto k) GRAPHCONV_LAMBDA { p[k].store(to + offset(k, last)); });
     }
-    // As Pack::stream; packs of eight that do not overlap.
+    // As Pack::stream; packs of eight or more that do not overlap.
     GRAPHCONV_INLINE void stream(T* to) const {
-        if constexpr (L == 8)
+        if constexpr (L >= 8)
             unrolled<N>([&](auto k) GRAPHCONV_LAMBDA { p[k].stream(to + k * L); });
     }
     GRAPHCONV_INLINE void add(const Tile& other) {
@@ -168,14 +168,15 @@ struct Shape {
     using Tile = GRAPHCONV_VARIANT::Tile<T, L, N>;
 };
 
-// Where the last of N packs of eight begins if none overlaps. A constant: with a variable the
+// Where the last of N packs of L begins if none overlaps. A constant: with a variable the
 // transposed product of width 16 takes a tenth longer.
-template <int N>
-using Whole = std::integral_constant<std::int64_t, 8 * (N - 1)>;
+template <int L, int N>
+using Whole = std::integral_constant<std::int64_t, L*(N - 1)>;
 
 // Cuts `width` columns into tiles and calls body(shape, first column, last) for each. Packs are
 // of eight elements and a tile has at most eight of them (four of doubles, which take two registers
-// each); a rest of a pack is served by an overlapping one within the last tile.
+// each), or half as many of sixteen; a rest of a pack is served by an overlapping one within the last
+// tile.
 template <class T, class Body>
 GRAPHCONV_INLINE void for_each_tile(std::int64_t width, Body body) {
     if (width < 8) {
@@ -216,19 +217,21 @@ GRAPHCONV_INLINE void for_each_tile(std::int64_t width, Body body) {
         }
         switch (n) {
             case 4:
-                body(Shape<T, 8, 4>{}, first, Whole<4>{});
+                body(Shape<T, 8, 4>{}, first, Whole<8, 4>{});
                 break;
             case 3:
-                body(Shape<T, 8, 3>{}, first, Whole<3>{});
+                body(Shape<T, 8, 3>{}, first, Whole<8, 3>{});
                 break;
             case 2:
-                body(Shape<T, 8, 2>{}, first, Whole<2>{});
+                body(Shape<T, 8, 2>{}, first, Whole<8, 2>{});
                 break;
             case 1:
-                body(Shape<T, 8, 1>{}, first, Whole<1>{});
+                body(Shape<T, 8, 1>{}, first, Whole<8, 1>{});
                 break;
             default:
-                body(Shape<T, 8, widest>{}, first, Whole<widest>{});
+                // Registers that hold 16 need half as many instructions.
+                constexpr int own = kRegisterBytes / int(sizeof(T)) > 8 ? 16 : 8;
+                body(Shape<T, own, widest * 8 / own>{}, first, Whole<own, widest * 8 / own>{});
                 break;
         }
         first += n * 8;
