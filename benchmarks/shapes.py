@@ -113,12 +113,12 @@ class Counted(ModuleType):
         return counted
 
     def _count(self, name: str, given: tuple[Any, ...], result: Any, options: Any) -> None:
-        if name == "propagate":
+        if name in ("propagate", "propagate_dropped"):
             rows, dense = given[:2]
             n = int((rows.end - rows.begin).sum())
             # A table past the caches is fetched a row for each neighbour, another one once.
             read = n if dense.nbytes > NEAR_BYTES else len(dense)
-            self.flops += 2 * n * dense.shape[1]
+            self.flops += 2 * n * result.shape[1]
             self.bytes += read * dense[0].nbytes + 4 * n + result.nbytes
         elif name in ("feature_product", "feature_product_transposed", "packed_product"):
             rows = given[0].pieces if name == "packed_product" else given[0]

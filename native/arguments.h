@@ -46,6 +46,20 @@ struct Propagate {
 };
 
 template <class T, class I>
+struct PropagateDropped {
+    Rows<T, I> rows;
+    Dropout dropout;        // row_ids: (n_columns,) or null
+    const T* dense;         // (n_columns, width), the same for all keys
+    const T* row_scale;     // (n_rows,) or null
+    const T* column_scale;  // (n_columns,) or null
+    T* out;                 // (n_rows, n_keys, width)
+    std::int64_t n_columns;
+    std::int64_t width;
+    int n_keys;  // that of dropout, unless nothing is dropped
+    T self_weight;
+};
+
+template <class T, class I>
 struct FeatureProduct {
     Rows<T, I> rows;
     Dropout dropout;
@@ -160,6 +174,7 @@ struct Kernels {
     RowCheck (*check_rows)(const I* begin, const I* end, const I* indices, std::int64_t n_rows,
                            std::int64_t n_entries);
     void (*propagate)(const Propagate<T, I>&);
+    void (*propagate_dropped)(const PropagateDropped<T, I>&);
     void (*propagate_sparse)(const PropagateSparse<T, I>&);
     void (*feature_product)(const FeatureProduct<T, I>&);
     void (*feature_product_transposed)(const FeatureProduct<T, I>&);

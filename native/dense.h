@@ -1,20 +1,12 @@
 // Dropout of dense matrices, with ReLU.
 #pragma once
 
-#include <cstring>
-
 #include "arguments.h"
 #include "chunks.h"
 #include "dropout.h"
 
 namespace graphconv {
 namespace GRAPHCONV_VARIANT {
-
-#if defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__)
-constexpr bool kBigEndian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-#else
-constexpr bool kBigEndian = false;
-#endif
 
 // Forward:  out = dropout(relu(dense)), or dropout(dense)
 // Backward: out = dropout(gradient where dense > 0), or dropout(gradient)
@@ -79,7 +71,7 @@ struct DropoutRows {
     static constexpr std::int64_t kGroup = 256;  // elements
 
     struct Group {
-        std::uint64_t hashes[kGroup / 4];
+        std::uint64_t hashes[kGroup / 4];  // their arguments
         T factors[kGroup];
         std::int64_t n_hashes;
 
@@ -90,17 +82,8 @@ struct DropoutRows {
             n_hashes += n;
         }
 
-        // 65536 / threshold for elements that are kept, else 0. Plain loops, which compilers
-        // turn into vector code.
         GRAPHCONV_INLINE void make_factors(std::uint32_t threshold) {
-            for (std::int64_t k = 0; k < n_hashes; ++k) hashes[k] = hash(hashes[k]);
-            std::uint16_t lanes[kGroup];
-            std::memcpy(lanes, hashes, sizeof(hashes));
-            const T scale = T(65536.0 / threshold);
-            const auto limit = std::uint16_t(threshold - 1);
-            for (std::int64_t k = 0; k < 4 * n_hashes; ++k) {
-                factors[k] = lanes[kBigEndian ? k ^ 3 : k] <= limit ? scale : T(0);
-            }
+            GRAPHCONV_VARIANT::make_factors(hashes, n_hashes, threshold, factors);
         }
     };
 

@@ -48,6 +48,38 @@ nb::object propagate(nb::handle rows, nb::handle dense, nb::handle row_scale,
     return result;
 }
 
+nb::object propagate_dropped(nb::handle rows, nb::handle dense, nb::handle dropout,
+                             nb::handle row_ids, nb::handle row_scale, nb::handle column_scale,
+                             nb::handle self_weight) {
+    const double self = number(self_weight, "self_weight");
+    const CsrArrays csr(rows);
+    const Array from(dense, "dense");
+    const Array left(row_scale, "row_scale", true), right(column_scale, "column_scale", true);
+    require_float_matrix(from);
+    csr.require_values(from.kind(), " like dense");
+    left.require_kind(from.kind(), " like dense");
+    right.require_kind(from.kind(), " like dense");
+    left.require_vector(csr.n_rows(), ", one for each row");
+    right.require_vector(from.size(0), ", one for each row of dense");
+    const DropoutKeys keys(dropout, row_ids, from.size(0), 0);  // any width will do
+    if (dropout.is_none()) throw nb::type_error("dropout must be a Dropout");
+    csr.require_columns(from.size(0));
+    const std::int64_t width = size_product(keys.n_keys(), from.size(1));
+    size_product(csr.n_rows(), width);
+    nb::object result = new_matrix(csr.n_rows(), width, from.kind());
+    const Array out(result, "out");
+    with_types(from.kind(), csr.wide(), [&](auto t, auto i) {
+        using T = decltype(t);
+        using I = decltype(i);
+        kernels<T, I>().propagate_dropped({csr.rows<T, I>(), keys.dropout(), from.data<const T>(),
+                                           left.none() ? nullptr : left.data<const T>(),
+                                           right.none() ? nullptr : right.data<const T>(),
+                                           out.data<T>(), from.size(0), from.size(1), keys.n_keys(),
+                                           T(self)});
+    });
+    return result;
+}
+
 // How many entries sums over neighbours of sparse rows have at most.
 template <class T, class I>
 std::int64_t most_entries(const Rows<T, I>& rows, const Rows<T, I>& features, bool with_self,
@@ -367,6 +399,8 @@ void bind_products(nb::module_& m) {
     const auto any = [](const char* name) { return nb::arg(name).none(); };
     m.def("propagate", propagate, any("rows"), any("dense"), any("row_scale"), any("column_scale"),
           any("self_weight"), any("entry_scale"), any("bias") = nb::none());
+    m.def("propagate_dropped", propagate_dropped, any("rows"), any("dense"), any("dropout"),
+          any("row_ids"), any("row_scale"), any("column_scale"), any("self_weight"));
     m.def("propagate_sparse", propagate_sparse, any("rows"), any("features"), any("n_columns"),
           any("row_scale"), any("column_scale"), any("self_weight"), any("indptr"), any("columns"),
           any("entries"));

@@ -177,6 +177,8 @@ public:
                 row_ids_.none() ? nullptr : row_ids_.data<const std::int64_t>()};
     }
 
+    int n_keys() const { return int(keys_.size()); }
+
 private:
     Array row_ids_;
     std::vector<std::uint64_t> keys_;

@@ -10,6 +10,7 @@
 #include "loss.h"
 #include "packed_product.h"
 #include "propagate.h"
+#include "propagate_dropped.h"
 #include "propagate_sparse.h"
 #include "row_check.h"
 #include "walks.h"
@@ -25,6 +26,7 @@ template <class T, class I>
 constexpr Kernels<T, I> kernels() {
     return {check_rows<I>,
             propagate<T, I>,
+            propagate_dropped<T, I>,
             propagate_sparse<T, I>,
             feature_product<T, I>,
             feature_product_transposed<T, I>,

@@ -61,6 +61,7 @@ class WideRows {
 public:
     static constexpr std::int64_t kStrip = 96;          // rows
     static constexpr std::int64_t kBlockColumns = 512;  // of H, or of the gradient
+    static constexpr std::int64_t kLeastColumns = 64;   // whole panels
 
     explicit WideRows(const HiddenProduct<T>& arguments)
         : a(arguments),
@@ -104,12 +105,14 @@ public:
         }
     }
 
-    // Adds to `sums`, (n_terms, n_replicas, n_in, padded outputs), or begins them, columns of H from
-    // one on; and writes the same columns of dense_gradient.
-    void backward(std::int64_t first, std::int64_t last, std::int64_t from, T* sums) const {
+    // Adds to `sums`, (n_terms, n_replicas, n_in, padded outputs), or begins them, up to `most`
+    // columns of H from one on; and writes the same columns of dense_gradient.
+    void backward(std::int64_t first, std::int64_t last, std::int64_t from, std::int64_t most,
+                  T* sums) const {
         T* hidden = static_cast<T*>(scratch(2 * kBlockBytes));
         T* slope = hidden + kStrip * kStride;
-        const std::int64_t width = columns_from(from, a.n_in), step = padded(n_out);
+        const std::int64_t width = a.n_in - from < most ? a.n_in - from : most;
+        const std::int64_t step = padded(n_out);
         for (std::int64_t row = first; row < last; row += kStrip) {
             const std::int64_t n = last - row < kStrip ? last - row : kStrip;
             for (std::int64_t replica = 0; replica < a.n_replicas; ++replica) {
@@ -206,7 +209,11 @@ private:
                     const std::int64_t n = width - first < kPanel ? width - first : kPanel;
                     for (std::int64_t i = 0; i < n_rows; ++i, to += padded(n)) {
                         const T* row = from.data + i * from.row_step + first * from.column_step;
-                        for (std::int64_t k = 0; k < n; ++k) to[k] = row[k * from.column_step];
+                        if (from.column_step == 1) {
+                            std::memcpy(to, row, sizeof(T) * std::size_t(n));
+                        } else {
+                            for (std::int64_t k = 0; k < n; ++k) to[k] = row[k * from.column_step];
+                        }
                         for (std::int64_t k = n; k < padded(n); ++k) to[k] = 0;
                     }
                 }
@@ -389,10 +396,11 @@ template <class T>
 void wide_product(const HiddenProduct<T>& a) {
     WideRows<T> body(a);
     body.pack_weight();
-    share_evenly((a.n_rows + WideRows<T>::kStrip - 1) / WideRows<T>::kStrip, body.work() / 4,
+    std::int64_t unit = WideRows<T>::kStrip;  // rows, halved as long as they are whole tiles
+    while (unit > 6 && a.n_rows / unit < 8 * threads()) unit /= 2;
+    share_evenly((a.n_rows + unit - 1) / unit, body.work() / 4,
                  [&](std::int64_t first, std::int64_t last) {
-                     const std::int64_t end = last * WideRows<T>::kStrip;
-                     body.forward(first * WideRows<T>::kStrip, end < a.n_rows ? end : a.n_rows);
+                     body.forward(first * unit, last * unit < a.n_rows ? last * unit : a.n_rows);
                  });
 }
 
@@ -400,7 +408,7 @@ void wide_product(const HiddenProduct<T>& a) {
 // on the shape of a single replica alone, not on threads or replicas, and so do the bits.
 template <class T>
 void wide_product_backward(const HiddenProduct<T>& a) {
-    constexpr std::int64_t kPartRows = 1024, kMostParts = 64, kMostBytes = std::int64_t(1) << 26;
+    constexpr std::int64_t kPartRows = 256, kMostParts = 64, kMostBytes = std::int64_t(1) << 26;
     WideRows<T> body(a);
     if (a.dense_gradient != nullptr) body.pack_turned_weight();
     const std::int64_t size = body.sums_size();
@@ -408,20 +416,28 @@ void wide_product_backward(const HiddenProduct<T>& a) {
     std::int64_t n_parts = a.n_rows / kPartRows;
     n_parts = n_parts < kMostBytes / bytes ? n_parts : kMostBytes / bytes;
     n_parts = n_parts < 1 ? 1 : n_parts > kMostParts ? kMostParts : n_parts;
-    const std::int64_t n_blocks =
-        (a.n_in + WideRows<T>::kBlockColumns - 1) / WideRows<T>::kBlockColumns;
+    const bool shares = threads() > 1 && body.work() / 4 >= kWorthThreads;
+    // Fewer columns at a time where there would not be enough to share: that changes no bit.
+    std::int64_t columns = WideRows<T>::kBlockColumns, n_blocks;
+    for (;; columns /= 2) {
+        n_blocks = (a.n_in + columns - 1) / columns;
+        if (!shares || columns <= WideRows<T>::kLeastColumns ||
+            n_parts * n_blocks >= 6 * threads()) {
+            break;
+        }
+    }
     std::unique_ptr<T[]> sums(new T[std::size_t(n_parts * size + 1)]);
     if (a.n_rows == 0) std::memset(sums.get(), 0, sizeof(T) * std::size_t(size));
     const auto run = [&](int task) {
         const std::int64_t part = task / n_blocks, block = task % n_blocks;
-        body.backward(a.n_rows * part / n_parts, a.n_rows * (part + 1) / n_parts,
-                      block * WideRows<T>::kBlockColumns, sums.get() + part * size);
+        body.backward(a.n_rows * part / n_parts, a.n_rows * (part + 1) / n_parts, block * columns,
+                      columns, sums.get() + part * size);
     };
     const int n_tasks = int(n_parts * n_blocks);
-    if (threads() == 1 || body.work() / 4 < kWorthThreads) {
-        for (int task = 0; task < n_tasks; ++task) run(task);
-    } else {
+    if (shares) {
         share(n_tasks, run);
+    } else {
+        for (int task = 0; task < n_tasks; ++task) run(task);
     }
     share_evenly(a.n_in, n_parts * size, [&](std::int64_t first, std::int64_t last) {
         body.add_up(first, last, sums.get(), n_parts);

@@ -74,6 +74,12 @@ def big_results(native: ModuleType) -> dict[str, Array]:
                 results[f"transposed {which}"] = native.feature_product_transposed(
                     rows, dense, n_columns, dropout
                 )
+    for width, dropout in ((7, one), (45, many), (200, one)):
+        dense = rng.standard_normal((3000, width)).astype(np.float32)
+        scales = rng.random((2, 3000)).astype(np.float32)
+        results[f"dropped {width}"] = native.propagate_dropped(
+            wide, dense, dropout, None, *scales, 0.5
+        )
     for width in (256, 300):  # weights in slices, the last of 300 columns narrower
         weight = rng.standard_normal((3000, width)).astype(np.float32)
         results[f"slices {width}"] = native.feature_product(wide, weight)

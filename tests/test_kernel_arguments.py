@@ -70,6 +70,13 @@ LOGITS, LABELS, SHARES = np.ones((4, 2, 4), np.float32), np.zeros(4, np.int64), 
             TypeError,
             "rows.begin must be int32 or int64",
         ),
+        ("propagate_dropped", (ROWS, WEIGHT, None), TypeError, "dropout must be a Dropout"),
+        (
+            "propagate_dropped",
+            (ROWS, WEIGHT, HALF_DROPPED, np.arange(4)),
+            ValueError,
+            r"row_ids must have shape \(6,\), one for each row, got shape \(4,\)",
+        ),
         (
             "propagate_sparse",
             (ROWS, SIX_ROWS, 6, np.ones(3, np.float32)),

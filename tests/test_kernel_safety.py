@@ -39,6 +39,7 @@ def good_calls(index: Any) -> dict[str, tuple[Any, ...]]:
     bounds = np.array([0, 2]), np.array([2, 4])
     return {
         "propagate": (square, floats(4, 8), floats(4), floats(4), 1.0, floats(8), floats(8)),
+        "propagate_dropped": (square, floats(4, 8), DROPPED, ids, floats(4), floats(4), 1.0),
         "propagate_sparse": (
             *(square, wide, 6, floats(4), floats(4), 1.0),
             *(np.empty(5, index), np.empty(24, index), floats(24)),
@@ -73,6 +74,7 @@ def good_calls(index: Any) -> dict[str, tuple[Any, ...]]:
 GOOD_TOO = {
     ("feature_product", 1, "longer"),  # features that no node has
     ("packed_product", 2, "longer"),
+    ("propagate_dropped", 2, "keys that do not divide the width"),  # all see the same columns
     ("walks", 0, "values: wrong dtype"),  # walks go by the running sums, not by the values
     ("walks", 0, "values: other byte order"),
     ("walks", 2, "shorter"),  # fewer walks

@@ -162,6 +162,42 @@ def test_propagate(kernel: ModuleType, width: int, dtype: Any, index: Any) -> No
         close(kernel.propagate(rows, dense, left, right, 0.3), left[:, None] * want, dtype)
 
 
+def test_propagate_dropped_keeps_what_dropout_keeps(kernel: ModuleType) -> None:
+    dropout, ids = Dropout((KEY, 7), HALF), np.array([5, 6, 9, 2])
+    kept = np.hstack(
+        [reference.kept(key, HALF, ids[:, None], np.arange(2)) for key in dropout.keys]
+    )
+    out = kernel.propagate_dropped(PATH, HEIGHTS, dropout, ids, self_weight=1.0)
+    # What is kept counts double; node 1 is next to 0 and 2, and 3 to nobody.
+    own = 2 * kept * np.hstack([HEIGHTS, HEIGHTS])
+    assert kept.any()
+    assert not kept.all()
+    assert out.tolist() == [
+        (own[0] + own[1]).tolist(),
+        own[:3].sum(axis=0).tolist(),
+        (own[1] + own[2]).tolist(),
+        own[3].tolist(),
+    ]
+
+
+@needs_native
+@pytest.mark.parametrize("threshold", [HALF, 50000, 65536])
+@pytest.mark.parametrize("width", [1, 5, 33, 128, 200, 300])
+def test_propagate_dropped_has_the_bits_of_dropping_first(width: int, threshold: int) -> None:
+    native = kernels.select("native")
+    rng = np.random.default_rng(width)
+    dense = rng.standard_normal((20, width)).astype(np.float32)
+    dense[3, 0] = np.nan  # stays one, kept or not
+    left, right = (rng.random(n).astype(np.float32) for n in (30, 20))
+    ids, dropout = rng.integers(0, 99, 20), Dropout((KEY, 3), threshold)
+    for values in (True, False):
+        rows, _ = make_rows(30, 20, values=values, seed=width)
+        got = native.propagate_dropped(rows, dense, dropout, ids, left, right, 0.7)
+        dropped = native.dropout_dense(np.tile(dense, 2), dropout, ids)
+        want = native.propagate(rows, dropped, left, right, 0.7)
+        np.testing.assert_array_equal(got, want)
+
+
 def as_matrix(rows: Csr, n_columns: int) -> Array:
     assert rows.values is not None
     out = np.zeros((len(rows.begin), n_columns))
@@ -389,12 +425,13 @@ def test_native_equals_reference(
     )
     width = block * n_keys
     dropout = Dropout(tuple(int(k) for k in rng.integers(0, 2**63, n_keys)), threshold)
-    row_ids = rng.integers(0, 2**31, n_rows)
+    row_ids, column_ids = (rng.integers(0, 2**31, n) for n in (n_rows, n_columns))
     weight = rng.standard_normal((n_columns, width)).astype(dtype)
     dense, gradient = rng.standard_normal((2, n_rows, width)).astype(dtype)
     left, right = rng.random(n_rows).astype(dtype), rng.random(n_columns).astype(dtype)
     calls: list[tuple[str, tuple[Any, ...]]] = [
         ("propagate", (rows, weight, left, right, 0.7)),
+        ("propagate_dropped", (rows, weight, dropout, column_ids, left, right, 0.7)),
         ("feature_product", (rows, weight, dropout, row_ids)),
         ("feature_product_transposed", (rows, dense, n_columns, dropout, row_ids)),
         ("dropout_dense", (dense, dropout, row_ids, values)),
@@ -402,7 +439,8 @@ def test_native_equals_reference(
     ]
     for name, arguments in calls:
         want = getattr(reference, name)(*arguments)
-        scale = 65536 / threshold if "product" in name else 1  # large where few are kept
+        # Large where few are kept.
+        scale = 65536 / threshold if "product" in name or "dropped" in name else 1
         got = getattr(native, name)(*arguments)
         assert got.dtype == want.dtype
         tolerance = 1e-5 if dtype == np.float32 else 1e-13

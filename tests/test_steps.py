@@ -140,7 +140,9 @@ def test_dense_feature_product_gradient(kernel, n_keys, n_terms):
     values = np.random.default_rng(2).standard_normal((5, 4))
     step = DenseFeatureProduct(kernels.select(kernel), values, IDS)
     weight = numbers((4, n_terms, max(n_keys, 1), 3))
-    assert torch.autograd.gradcheck(lambda w: run_step(step, (), (w,), keys(n_keys)), weight)
+    bias = numbers((max(n_keys, 1), 3 * n_terms), seed=2)
+    for own in ((weight,), (weight, bias)):
+        assert torch.autograd.gradcheck(lambda *given: run_step(step, (), given, keys(n_keys)), own)
     if not n_keys:
         plain = torch.from_numpy(values) @ weight.detach().reshape(4, -1)
         torch.testing.assert_close(run_step(step, (), (weight,)).detach(), plain)

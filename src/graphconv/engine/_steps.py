@@ -110,24 +110,27 @@ class WeightRows(Step):
 
 @dataclass(frozen=True)
 class DenseFeatureProduct(Step):
-    """Dense features, dropped out for each replica by itself, times weight."""
+    """Dense features, dropped out for each replica by itself, times weight.
+
+    A second weight is a bias, (n_replicas, n_out), which is added.
+    """
 
     kernels: ModuleType
     features: Array
     row_ids: Array
 
     def forward(self, given: Given) -> Array:
-        (weight,) = given.weights
+        weight, *bias = given.weights
         keys = (given.dropout, self.row_ids)
-        return cast(Array, self.kernels.wide_product(self.features, weight, *keys))
+        return cast(Array, self.kernels.wide_product(self.features, weight, *keys, False, *bias))
 
     def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
-        (weight,) = given.weights
+        weight, *bias = given.weights
         keys = (given.dropout, self.row_ids)
         _, for_weight = self.kernels.wide_product_backward(
             gradient, self.features, weight, *keys, for_dense=False
         )
-        return (), (for_weight,)
+        return (), (for_weight, *(_column_sums(gradient, len(own)) for own in bias))
 
 
 @dataclass(frozen=True)
@@ -258,6 +261,8 @@ class AddBias(Step):
 
 def _column_sums(rows: Array, n_replicas: int) -> Array:
     # Torch adds up in a tree: of a million rows numpy's sums would be right to three digits.
+    if n_replicas == 1:
+        return torch.from_numpy(rows).sum(0, keepdim=True).numpy()
     blocks = torch.from_numpy(rows).tensor_split(n_replicas, dim=1)
     return torch.stack([own.contiguous().sum(0) for own in blocks]).numpy()
 
@@ -410,6 +415,26 @@ class NeighbourSum(Step):
         if not given.weights:
             return (out,), ()
         return (out,), (_column_sums(gradient, len(given.weights[0])),)
+
+
+@dataclass(frozen=True)
+class DroppedFeatureSum(Step):
+    """A sum over neighbours of dense features, dropped out for each replica by itself."""
+
+    summed: NeighbourSum
+    features: Array  # those of the columns of the sum
+    row_ids: Array
+
+    def forward(self, given: Given) -> Array:
+        own = self.summed
+        scales = (own.row_scale, own.column_scale)
+        out = own.kernels.propagate_dropped(
+            own.block, self.features, given.dropout, self.row_ids, *scales, own.self_weight
+        )
+        return cast(Array, out)
+
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        raise AssertionError("features have no gradient")
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from graphconv.engine._steps import (
     Arrays,
     DenseDropout,
     DenseFeatureProduct,
+    DroppedFeatureSum,
     FeatureProduct,
     Given,
     HaloExchange,
@@ -64,6 +65,9 @@ WIDEST_FUSED = 32
 # From this width of all replicas' outputs on, products take features some columns at a time; narrow
 # ones wait less for their additions with two rows at a time.
 LEAST_PACKED = 32
+# Up to so many sums of a row of dense features, dropping it out for each of them is less work than
+# writing it down once.
+MOST_SUMS = 8
 
 
 class Part(NamedTuple):
@@ -424,7 +428,7 @@ class _Builder:
         given = self._rows_of(entered, n_rows)
         return self._call(step, [value.weight], inputs=(given,), dropout=dropout)
 
-    def _feature_product(self, value: Product, dropout: Dropped | None) -> Part:
+    def _feature_product(self, value: Product, dropout: Dropped | None, *bias: Parameter) -> Part:
         batch = self.batch
         assert not (batch.is_summed and dropout), "what was summed beforehand can't be dropped out"
         n_rows = len(batch.rows) if batch.is_summed else self.n_rows(value)
@@ -442,27 +446,44 @@ class _Builder:
             elif batch.is_summed and self.arrays[value.weight.name][0].size >= LEAST_PACKED:
                 packed = batch.packed_features(self.kernels)  # of a batch that is used many times
             step = FeatureProduct(self.kernels, rows, batch.rows[:n_rows], packed)
-        return self._call(step, [value.weight], dropout=dropout, n_rows=n_rows)
+        return self._call(step, [value.weight, *bias], dropout=dropout, n_rows=n_rows)
 
     def is_part(self, value: Value) -> bool:
         """Whether a value is made with the next one, by one step."""
-        return value in self.postponed or self._adds_bias(value)
+        return value in self.postponed or self._adds_bias(value) or self._is_given_bias(value)
+
+    def _is_given_bias(self, value: Value) -> bool:
+        """Whether this is the product that a sum made beforehand is, and adds the bias."""
+        return isinstance(value, Product) and any(
+            isinstance(user, Neighbours) and self._is_summed(user) and self._adds_bias(user)
+            for user in self.program.users[value]
+        )
 
     def _adds_bias(self, value: Value) -> bool:
-        """Whether this is a sum over neighbours that adds the bias after it by itself."""
+        """Whether this is a sum over neighbours that adds the bias after it by itself.
+
+        One that was made beforehand is the product, which adds it if features are dense.
+        """
         return (
             isinstance(value, Neighbours)
             and not isinstance(value.self_loops, Parameter)
-            and not (self.batch.is_summed and value is self.program.summed_features)
+            and (not self._is_summed(value) or isinstance(self.batch.features, np.ndarray))
             and len(users := self.program.users[value]) == 1
             and isinstance(users[0], Bias)
         )
 
+    def _is_summed(self, value: Neighbours) -> bool:
+        """Whether this sum over neighbours was made beforehand."""
+        return self.batch.is_summed and value is self.program.summed_features
+
     def _neighbours(self, value: Neighbours, *bias: Parameter) -> Part:
         batch, hop = self.batch, self.program.hops[value]
-        if batch.is_summed and value is self.program.summed_features:
-            return self._rows_of(value.inputs[0], self.n_rows(value))
         (summed,) = value.inputs
+        if self._is_summed(value) and bias:
+            assert isinstance(summed, Product)
+            return self._feature_product(summed, None, *bias)
+        if self._is_summed(value):
+            return self._rows_of(summed, self.n_rows(value))
         if summed in self.postponed:
             return self._product_of_sums(value, summed, *bias)
         return self._sum(value, self._rows_of(summed, batch.n_within[hop + 1]), *bias)
@@ -493,7 +514,6 @@ class _Builder:
             return n_in < n_out  # whatever its part of the graph, every process must choose alike
         hop = self.program.hops[value]
         n_rows, n_read = self.batch.n_within[hop], self.batch.n_within[hop + 1]
-        block = self.batch.block(n_rows, n_read)
         (entered,) = product.inputs
         inner = entered.inputs[0] if isinstance(entered, Dropped) else entered
         is_hidden = not isinstance(inner, Features)
@@ -503,7 +523,7 @@ class _Builder:
                 n_out=n_out,
                 n_read=n_read,
                 n_rows=n_rows,
-                n_entries=int((block.end - block.begin).sum()) + n_rows,
+                n_entries=self._n_summed(n_rows, n_read),
                 trained=self.drops,
                 for_input=is_hidden,
                 copied=is_hidden or self._active(entered) is not None,
@@ -518,28 +538,45 @@ class _Builder:
 
     def _product_of_sums(self, value: Neighbours, product: Value, *bias: Parameter) -> Part:
         assert isinstance(product, Product)
-        n_rows = self.batch.n_within[self.program.hops[value] + 1]
         (entered,) = product.inputs
         inner = entered.inputs[0] if isinstance(entered, Dropped) else entered
         if isinstance(inner, Features):
             n_replicas = self.arrays[product.weight.name].shape[2]
-            given = self._features_as_values(n_rows, n_replicas, self._active(entered))
+            summed = self._sum_of_features(value, n_replicas, self._active(entered))
         else:
-            given = self._rows_of(entered, n_rows)
-        summed = self._sum(value, given)
+            n_rows = self.batch.n_within[self.program.hops[value] + 1]
+            summed = self._sum(value, self._rows_of(entered, n_rows))
         for_input = self.calls[summed.step].has_gradient
         step = WideProduct(self.kernels, self.batch.rows[: summed.n_rows], for_input=for_input)
         return self._call(step, [product.weight, *bias], inputs=(summed,))
 
-    def _features_as_values(self, n_rows: int, n_replicas: int, dropout: Dropped | None) -> Part:
-        features = self.batch.features
-        assert isinstance(features, np.ndarray)
-        step = RepeatedFeatures(features[:n_rows], n_replicas)
-        given = self._call(step, n_rows=n_rows, n_columns=features.shape[1] * n_replicas)
-        if dropout is None:
-            return given
-        dropped = DenseDropout(self.kernels, self.batch.rows[:n_rows], relu=False)
-        return self._call(dropped, inputs=(given,), dropout=dropout)
+    def _sum_of_features(self, value: Neighbours, n_replicas: int, dropout: Dropped | None) -> Part:
+        """Sums of dense features, which are dropped out on the way unless that is more work."""
+        batch, hop = self.batch, self.program.hops[value]
+        assert isinstance(batch.features, np.ndarray)
+        n_rows, n_read = batch.n_within[hop], batch.n_within[hop + 1]
+        features, row_ids = batch.features[:n_read], batch.rows[:n_read]
+        n_columns = features.shape[1] * n_replicas
+        if dropout is not None and not batch.has_halo and self._drops_on_the_way(n_rows, n_read):
+            assert not isinstance(value.self_loops, Parameter)
+            scales = batch.scales(value.self_loops, self.directed)
+            plain = NeighbourSum(self.kernels, batch, (n_rows, n_read), scales, value.self_loops)
+            step = DroppedFeatureSum(plain, features, row_ids)
+            return self._call(step, dropout=dropout, n_rows=n_rows, n_columns=n_columns)
+        repeated = RepeatedFeatures(features, n_replicas)
+        given = self._call(repeated, n_rows=n_read, n_columns=n_columns)
+        if dropout is not None:
+            dropped = DenseDropout(self.kernels, row_ids, relu=False)
+            given = self._call(dropped, inputs=(given,), dropout=dropout)
+        return self._sum(value, given)
+
+    def _drops_on_the_way(self, n_rows: int, n_read: int) -> bool:
+        return self._n_summed(n_rows, n_read) <= MOST_SUMS * n_read
+
+    def _n_summed(self, n_rows: int, n_read: int) -> int:
+        """How many rows a sum over neighbours adds up, the nodes' own among them."""
+        block = self.batch.block(n_rows, n_read)
+        return int((block.end - block.begin).sum()) + n_rows
 
     def _sum(self, value: Neighbours, given: Part, *bias: Parameter) -> Part:
         batch, hop = self.batch, self.program.hops[value]

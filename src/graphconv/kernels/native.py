@@ -47,6 +47,22 @@ def propagate(
     return out
 
 
+def propagate_dropped(
+    rows: Csr,
+    dense: Array,
+    dropout: Dropout,
+    row_ids: Array | None = None,
+    row_scale: Array | None = None,
+    column_scale: Array | None = None,
+    self_weight: float = 0.0,
+) -> Array:
+    """Weighted sum over neighbours of dropout(dense); see `reference.propagate_dropped`."""
+    out: Array = _native.propagate_dropped(
+        rows, dense, dropout, row_ids, row_scale, column_scale, self_weight
+    )
+    return out
+
+
 def propagate_sparse(
     rows: Csr,
     features: Csr,

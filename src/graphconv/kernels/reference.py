@@ -58,6 +58,25 @@ def propagate(
     return out
 
 
+def propagate_dropped(
+    rows: Csr,
+    dense: Array,
+    dropout: Dropout,
+    row_ids: Array | None = None,
+    row_scale: Array | None = None,
+    column_scale: Array | None = None,
+    self_weight: float = 0.0,
+) -> Array:
+    """What `propagate` makes of dropout(dense), for every replica: n_entries * F for each.
+
+    `dense` of shape (n_columns, F) is shared by the replicas, which drop out each by a key of its
+    own; out has shape (n_rows, n_keys * F).
+    """
+    copies = np.tile(dense, len(dropout.keys))
+    dropped = dropout_dense(copies, dropout, row_ids)
+    return propagate(rows, dropped, row_scale, column_scale, self_weight)
+
+
 def propagate_sparse(
     rows: Csr,
     features: Csr,
