@@ -418,8 +418,8 @@ def growth(results: dict[str, Any]) -> str:
 An epoch of 20,000 nodes with 100,000 edges, 128 dense features and hidden 64, half of the nodes
 labelled; one size is varied at a time (layers: hidden 16). The slope is that in log-log (goal: at
 most 1.05); the largest step is that of the time farthest above a line fitted to all, which has what
-every epoch takes and what each node, edge, column or layer adds (goal: at most 1.3); the last column
-is the same above the line in log-log, which knows no time that every epoch takes.
+every epoch takes and what each node, edge, column or layer adds (goal: at most 1.3); the last
+column is the same above the line in log-log, which knows no time that every epoch takes.
 
 {table(["", "milliseconds", "slope", "", "largest step", "", "in log-log"], slopes)}
 
