@@ -3,16 +3,18 @@
     python scripts/mutants.py estimators/baselines paper --sample 40 --seed 0
 
 For each folder of src/graphconv it runs the folder's tests once, noting which of them reach which
-line. Then each fault is tried in a process of its own against the tests that reach its line. What
-no test notices is printed, unless `scripts/mutants_known.json` gives a reason for it, and the
-share of survivors at the end of each folder. Faults that were noticed are kept in a log and not
-tried again while their file stays as it is, so that a long search can be taken in pieces.
+line; that is kept until a test file, or a file that it reaches, changes. Then each fault is tried
+in a process of its own against the tests that reach its line. What no test notices is printed,
+with its reason where `scripts/mutants_known.json` has one, and a table at the end. Faults that were
+noticed are kept in a log and not tried again while their file stays as it is, so that a long
+search can be taken in pieces. `--publish` keeps the table in measured/mutants.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import builtins
 import contextlib
 import hashlib
 import importlib.abc
@@ -26,31 +28,53 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "graphconv"
 KNOWN = ROOT / "scripts" / "mutants_known.json"
 LOG = ROOT / "build" / "mutants.txt"  # a line for each fault that was noticed
-# The tests that a folder's faults are tried against.
+REACH = ROOT / "build" / "mutants_reach"  # what each test file reaches, one file each
+PUBLISHED = ROOT / "measured" / "mutants.json"
+# The tests that a folder's faults are tried against: those that ask something of its results.
 TESTS = {
-    "models": ["test_model", "test_propagation", "test_settings", "test_spectral_filter"],
+    "models": [
+        "test_model", "test_propagation", "test_settings", "test_spectral_filter", "test_appnp",
+        "test_grand", "test_option_groups", "test_golden_models", "test_work", "test_memory",
+        "contract/test_models",
+    ],
     "training": [
-        "test_training", "test_early_stopping", "test_fitting", "test_calibration",
-        "test_preset_search", "test_resume", "test_checkpoint", "test_replicas",
+        "test_training", "test_early_stopping", "test_fitting", "test_calibration", "test_resume",
+        "test_checkpoint", "test_replicas", "test_class_prior", "test_correct_and_smooth",
+        "test_strong", "test_objective", "test_diverged", "test_mini_batches",
+        "test_golden_models", "test_settings",
     ],
     "estimators/baselines": [
-        "test_baselines", "test_objectives_by_hand", "contract/test_estimators",
+        "test_baselines", "test_objectives_by_hand", "test_paper_numbers", "test_no_leaks",
+        "test_settings", "test_generated_pages", "contract/test_estimators",
     ],
-    "paper": ["test_experiments", "test_paper_numbers", "test_no_leaks", "test_departures"],
-    "results": ["test_explain", "test_predictions", "test_suggest", "test_inference"],
+    "paper": [
+        "test_experiments", "test_paper_numbers", "test_no_leaks", "test_generated_pages",
+        "test_epoch_timing", "test_karate", "test_paper_page", "test_workers",
+    ],
+    "results": [
+        "test_explain", "test_predictions", "test_suggest", "test_inference", "test_drivers",
+        "test_labelling", "test_label_file", "test_provenance", "test_methods_life",
+    ],
 }  # fmt: skip
-MOST_TESTS = 25  # of those that reach a line, the quickest
-QUICK_SECONDS = 0.5  # tests that faults in constants are tried against take no longer
+# Only torchrun's processes run these, and they import the files as they are.
+ELSEWHERE = {"training/processes.py", "training/part_batches.py"}
+# Smaller numbers only keep a division or a root away from zero, and twice as much does so too.
+SMALLEST = 1e-9
+MOST_SECONDS = 10.0  # that the tests chosen for a fault may take
 FEWEST_SECONDS = 60.0  # what a fault may take before it counts as noticed, at least
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -62,7 +86,11 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult, ast.Pow: ast.Mult,
 }  # fmt: skip
 # Words for people and hints for the interpreter: faults in them change no result.
-_SKIPPED_KEYWORDS = {"stacklevel", "chunk", "cost", "markersize", "alpha", "dpi"}
+_SKIPPED_KEYWORDS = {
+    "stacklevel", "chunk", "cost", "markersize", "alpha", "dpi", "figsize", "linewidth", "fontsize",
+    "strict", "repr", "kw_only", "maxsize", "exist_ok", "parents", "indent", "squeeze", "zorder",
+}  # fmt: skip
+_SKIPPED_CALLS = {"progress", "advance", "tell", "cast", "TypeVar"}
 
 
 @dataclass(frozen=True)
@@ -78,15 +106,23 @@ class Mutant:
     runs_at_import: bool
 
     @property
-    def name(self) -> str:
-        place = self.path.relative_to(SOURCE).as_posix()
-        return f"{place}:{self.line}: {_one_line(self.before)} -> {_one_line(self.after)}"
+    def place(self) -> str:
+        return self.path.relative_to(SOURCE).as_posix()
 
     @property
     def key(self) -> str:
-        """The name without the line, which moves when the file is edited."""
-        place = self.path.relative_to(SOURCE).as_posix()
-        return f"{place}: {_one_line(self.before)} -> {_one_line(self.after)}"
+        """The lines as they are and as they would be; their number changes with the file."""
+        source = self.path.read_bytes()
+        begin = source.rfind(b"\n", 0, self.start) + 1
+        stop = source.find(b"\n", self.end)
+        stop = len(source) if stop < 0 else stop
+        before = source[begin:stop].decode()
+        after = source[begin : self.start].decode() + self.after + source[self.end : stop].decode()
+        return f"{self.place}: {_one_line(before)} => {_one_line(after)}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.place}:{self.line}: {_one_line(self.before)} -> {_one_line(self.after)}"
 
     @property
     def tried(self) -> str:
@@ -152,6 +188,8 @@ def _changes(tree: ast.AST) -> Iterator[tuple[Any, str]]:
             yield node, _text(node.operand)
         elif isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
             value = node.value
+            if isinstance(value, float) and 0 < value < SMALLEST:
+                continue
             changed = (not value) if isinstance(value, bool) else value + 1
             yield node, repr(changed if not isinstance(value, float) else value * 2 or 1.0)
         elif isinstance(node, ast.If | ast.IfExp) and isinstance(node.test, ast.Name | ast.Call):
@@ -165,6 +203,12 @@ def _is_left_out(node: ast.AST) -> bool:
     is_call = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
     is_change = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript)
     return is_call or is_change or isinstance(node, ast.AugAssign)
+
+
+def _called(node: ast.AST) -> str:
+    """The last name of what is called; empty if it is no call."""
+    function = node.func if isinstance(node, ast.Call) else None
+    return getattr(function, "attr", getattr(function, "id", ""))
 
 
 def _text(node: ast.expr) -> str:
@@ -183,6 +227,10 @@ def _worth_changing(node: ast.AST) -> Iterator[ast.AST]:
                 continue
             if isinstance(child, ast.AnnAssign) and child.value is None:
                 continue
+            if isinstance(child, ast.Expr) and _called(child.value) in _SKIPPED_CALLS:
+                continue
+            if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+                continue
             yield child
             yield from _worth_changing(child)
 
@@ -190,63 +238,116 @@ def _worth_changing(node: ast.AST) -> Iterator[ast.AST]:
 # Running tests in a child process
 
 
-class _OneFault(importlib.abc.MetaPathFinder):
-    """Imports one module with a fault in it, and leaves all others alone."""
+@dataclass(frozen=True)
+class Reach:
+    """What tests of a folder reach: the tests by file and line, and the seconds of each test.
 
-    def __init__(self, mutant: Mutant) -> None:
-        parts = mutant.path.relative_to(SOURCE.parent).with_suffix("").parts
-        self.module = ".".join(parts).removesuffix(".__init__")
-        self.mutant = mutant
+    Some functions run when a module is imported, before any test; `at_import` has their lines.
+    """
+
+    tests: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    at_import: set[tuple[str, int]] = field(default_factory=set)
+
+
+class _Changed(importlib.abc.MetaPathFinder):
+    """Imports some modules with other code than their files have, and leaves all others alone."""
+
+    def __init__(self, code_by_file: dict[Path, Callable[[], CodeType]]) -> None:
+        self.files = {}
+        for path, code in code_by_file.items():
+            parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+            self.files[".".join(parts).removesuffix(".__init__")] = (path, code)
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
-        if fullname != self.module:
+        if fullname not in self.files:
             return None
-        mutant = self.mutant
+        file, code = self.files[fullname]
 
         class Loader(importlib.machinery.SourceFileLoader):
             def get_code(self, fullname: str) -> CodeType:
-                return mutant.code()
+                return code()
 
-        is_package = mutant.path.name == "__init__.py"
+        is_package = file.name == "__init__.py"
         return importlib.util.spec_from_file_location(
             fullname,
-            mutant.path,
-            loader=Loader(fullname, str(mutant.path)),
-            submodule_search_locations=[str(mutant.path.parent)] if is_package else None,
+            file,
+            loader=Loader(fullname, str(file)),
+            submodule_search_locations=[str(file.parent)] if is_package else None,
         )
 
 
-class _Reach:
-    """A pytest plug-in: which lines of some files each test runs, and how long it takes."""
+class _Noting(ast.NodeTransformer):
+    """Puts a note before each statement of a function that says which lines are about to run."""
 
-    def __init__(self, files: set[str]) -> None:
-        self.files = files
-        self.lines: dict[str, dict[int, list[str]]] = {file: {} for file in files}
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self._note(node)
+        return node
+
+    def _note(self, node: ast.AST) -> None:
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            statements = getattr(node, name, None)
+            if not isinstance(statements, list):
+                continue
+            noted: list[ast.AST] = []
+            for statement in statements:
+                if isinstance(statement, ast.stmt) and not _is_docstring(statement):
+                    noted.append(self._call(statement))
+                noted.append(statement)
+                self._note(statement)
+            setattr(node, name, noted)
+
+    def _call(self, statement: ast.stmt) -> ast.stmt:
+        last = statement.end_lineno or statement.lineno
+        inner = getattr(statement, "body", None)
+        if inner:  # of a block only the head; what is inside has notes of its own
+            last = max(statement.lineno, inner[0].lineno - 1)
+        note = ast.parse(f"__reached__({self.path!r}, {statement.lineno}, {last})")
+        return ast.copy_location(note.body[0], statement)
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _noting_code(path: Path) -> CodeType:
+    tree = _Noting(path).visit(ast.parse(path.read_bytes()))
+    return compile(ast.fix_missing_locations(tree), str(path), "exec")
+
+
+class _Notes:
+    """A pytest plug-in: which lines each test runs, and how long it takes."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, dict[int, list[str]]] = {}
         self.seconds: dict[str, float] = {}
         self.failed: list[str] = []
+        self.reached: set[tuple[str, int, int]] = set()
+        self.at_import: list[tuple[str, int]] | None = None
 
-    def pytest_runtest_protocol(self, item: Any, nextitem: Any) -> None:
-        self.test = item.nodeid
-        self.started = time.perf_counter()
-        sys.settrace(self._enter)
+    def reach(self, file: str, first: int, last: int) -> None:
+        self.reached.add((file, first, last))
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        if self.at_import is None:
+            self.at_import = sorted(self._lines())
+        self.reached.clear()
+        self.started = time.process_time()
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed:
             self.failed.append(report.nodeid)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        sys.settrace(None)
-        self.seconds[nodeid] = time.perf_counter() - self.started
+        self.seconds[nodeid] = time.process_time() - self.started
+        for file, line in self._lines():
+            self.lines.setdefault(file, {}).setdefault(line, []).append(nodeid)
 
-    def _enter(self, frame: FrameType, event: str, arg: Any) -> Any:
-        return self._line if frame.f_code.co_filename in self.files else None
-
-    def _line(self, frame: FrameType, event: str, arg: Any) -> Any:
-        if event == "line":
-            reached = self.lines[frame.f_code.co_filename].setdefault(frame.f_lineno, [])
-            if not reached or reached[-1] != self.test:
-                reached.append(self.test)
-        return self._line
+    def _lines(self) -> set[tuple[str, int]]:
+        return {(file, n) for file, low, high in self.reached for n in range(low, high + 1)}
 
 
 def in_child(work: Any, seconds: float) -> int | None:
@@ -274,62 +375,138 @@ def in_child(work: Any, seconds: float) -> int | None:
     return None
 
 
+# Nothing that takes time and finds no fault: plug-ins, and words about assertions.
+_PYTEST_OPTIONS = [
+    "-x", "-q", "--no-header", "--tb=no", "--assert=plain", "-p", "no:cacheprovider",
+    "-p", "no:xdist", "-p", "no:hypothesispytest", "-p", "no:anyio",
+    "-p", "no:unraisableexception", "-p", "no:threadexception",
+]  # fmt: skip
+
+
 def run_pytest(tests: Sequence[str], plugins: Sequence[Any] = ()) -> int:
-    import pytest
-
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no"]
     folder = tempfile.mkdtemp(prefix="mutant-")
-    return int(pytest.main([*options, f"--basetemp={folder}/t", *tests], plugins=list(plugins)))
+    options = [*_PYTEST_OPTIONS, f"--basetemp={folder}/t"]
+    return int(pytest.main([*options, *tests], plugins=list(plugins)))
 
 
-def reach_of(folder: str, files: Sequence[Path]) -> dict[str, Any]:
-    """Which tests reach which lines of a folder's files, and how long each takes."""
-    tests = [f"tests/{name}.py" for name in TESTS[folder]]
-    tests = [test for test in tests if (ROOT / test).is_file()]
-    with tempfile.NamedTemporaryFile(suffix=".json") as note:
-
-        def work() -> int:
-            plugin = _Reach({str(file) for file in files})
-            status = run_pytest(tests, [plugin])
-            found = {"lines": plugin.lines, "seconds": plugin.seconds, "failed": plugin.failed}
-            found["modules"] = sorted(sys.modules)
-            Path(note.name).write_text(json.dumps(found))
-            return status
-
-        status = in_child(work, 3600)
-        content = Path(note.name).read_text()
-        found: dict[str, Any] = json.loads(content) if content else {"failed": []}
-    if status != 0:
-        raise SystemExit(f"{folder}: the tests must pass without a fault first: {found['failed']}")
-    # Imported here once, so that no child has to: all that the tests import but graphconv itself.
-    for name in found["modules"]:
-        # pytest wants to import its own plug-ins.
-        own = ("graphconv", "tests", "conftest", "__main__")
-        if name.split(".")[0] not in own and not any(
-            w in name for w in ("pytest", "hypothesis", "xdist", "anyio", "execnet")
-        ):
-            with contextlib.suppress(Exception), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                importlib.import_module(name)
-    assert not any(name.split(".")[0] == "graphconv" for name in sys.modules)
-    return found
+def _digest(paths: Iterable[Path]) -> str:
+    content = hashlib.sha256()
+    for path in paths:
+        content.update(path.read_bytes() if path.is_file() else b"")
+    return content.hexdigest()[:16]
 
 
-def outcome(mutant: Mutant, reach: dict[str, Any]) -> str:
-    """Whether a fault is noticed, survived, or is on a line that is not reached."""
-    seconds = reach["seconds"]
-    tests = reach["lines"][str(mutant.path)].get(str(mutant.line), [])
-    if mutant.runs_at_import:
-        # Defaults and constants: any test may look at them, so the quick ones all do.
-        tests = [test for test in seconds if seconds[test] < QUICK_SECONDS]
-    elif not tests:
-        return "not reached"
-    else:
-        tests = sorted(tests, key=lambda test: seconds[test])[:MOST_TESTS]
-    expected = sum(seconds[test] for test in tests)
+def _reach_of_file(test: Path) -> dict[str, Any]:
+    """Which lines each test of a file runs, and for how long; kept until one of these changes."""
+    helpers = sorted(path for path in test.parent.glob("*.py") if "test_" not in path.name)
+    own = _digest([test, *helpers, *(ROOT / "tests").glob("conftest.py")])
+    kept = REACH / f"{test.relative_to(ROOT / 'tests').as_posix().replace('/', '-')}.json"
+    if kept.is_file():
+        found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+        files = [Path(file) for file in found["lines"]]
+        if found["own"] == own and found["reached"] == _digest(files):
+            return found
+    print(f"  seeing which lines {test.relative_to(ROOT)} reaches", flush=True)
+    kept.parent.mkdir(parents=True, exist_ok=True)
 
     def work() -> int:
-        sys.meta_path.insert(0, _OneFault(mutant))
+        plugin = _Notes()
+        vars(builtins)["__reached__"] = plugin.reach  # where code of any module finds it
+        files = [file for folder in TESTS for file in files_of(folder)]
+        sys.meta_path.insert(0, _Changed({file: partial(_noting_code, file) for file in files}))
+        status = run_pytest([str(test.relative_to(ROOT))], [plugin])
+        lines = plugin.lines
+        note: dict[str, Any] = {
+            "own": own,
+            "reached": _digest(Path(file) for file in lines),
+            "lines": lines,
+        }
+        note |= {"seconds": plugin.seconds, "at_import": plugin.at_import}
+        note["modules"] = _modules_of_others()
+        if status == 0:
+            kept.write_text(json.dumps(note), encoding="utf-8")
+        else:
+            kept.with_suffix(".failed").write_text("\n".join(plugin.failed), encoding="utf-8")
+        return status
+
+    if in_child(work, 3600) != 0:
+        failed = kept.with_suffix(".failed").read_text(encoding="utf-8")
+        raise SystemExit(f"{test.name}: must pass without a fault first, failed: {failed}")
+    return dict(json.loads(kept.read_text(encoding="utf-8")))
+
+
+def _modules_of_others() -> list[str]:
+    """What is imported but for files of this repository."""
+    installed = Path(sys.prefix)
+    names = []
+    for name, module in sys.modules.items():
+        file = Path(getattr(module, "__file__", None) or installed)
+        is_ours = file.is_relative_to(ROOT) and not file.is_relative_to(installed)
+        if not is_ours and not any(word in name for word in ("graphconv", "__main__")):
+            names.append(name)
+    return sorted(names)
+
+
+def reach_of(folder: str) -> Reach:
+    """Which tests reach which lines of a folder's files, and how long each takes."""
+    reach = Reach()
+    modules: set[str] = set()
+    for name in TESTS[folder]:
+        found = _reach_of_file(ROOT / "tests" / f"{name}.py")
+        reach.seconds.update(found["seconds"])
+        reach.at_import.update((file, line) for file, line in found.get("at_import", ()))
+        modules.update(found["modules"])
+        for file, by_line in found["lines"].items():
+            for line, tests in by_line.items():
+                reach.tests.setdefault((file, int(line)), []).extend(tests)
+    # Imported here once, so that no child has to.
+    for name in sorted(modules):
+        with contextlib.suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            importlib.import_module(name)
+    assert not any(name.split(".")[0] == "graphconv" for name in sys.modules)
+    return reach
+
+
+def chosen_tests(mutant: Mutant, reach: Reach) -> list[str]:
+    """The tests that a fault is tried against, quickest first; none if its line is not reached.
+
+    Each test function has a turn before any has a second with other parameters.
+    """
+    place = (str(mutant.path), mutant.line)
+    near = set(reach.tests.get(place, ()))
+    is_early = mutant.runs_at_import or (not near and place in reach.at_import)
+    if is_early:
+        # Defaults and constants: first the tests that run anything of the file, then any.
+        near = {test for (at, _), tests in reach.tests.items() if at == place[0] for test in tests}
+    elif not near:
+        return []
+    turns: Counter[str] = Counter()
+    order: list[tuple[bool, int, int, str]] = []
+    for test in sorted(reach.seconds, key=lambda test: (reach.seconds[test], test)):
+        if test in near or is_early:
+            function = test.partition("[")[0]
+            order.append((test not in near, turns[function], len(order), test))
+            turns[function] += 1
+    chosen: list[str] = []
+    left = MOST_SECONDS
+    for *_, test in sorted(order):
+        left -= reach.seconds[test]
+        if left < 0 and chosen:
+            break
+        chosen.append(test)
+    return chosen
+
+
+def outcome(mutant: Mutant, reach: Reach) -> str:
+    """Whether a fault is noticed, survived, or is on a line that is not reached."""
+    tests = chosen_tests(mutant, reach)
+    if not tests:
+        return "not reached"
+    expected = sum(reach.seconds[test] for test in tests)
+
+    def work() -> int:
+        sys.meta_path.insert(0, _Changed({mutant.path: mutant.code}))
         return run_pytest(tests)
 
     return "survived" if in_child(work, FEWEST_SECONDS + 5 * expected) == 0 else "noticed"
@@ -342,19 +519,24 @@ def sample(mutants: list[Mutant], number: int | None, seed: int) -> list[Mutant]
     return [mutants[k] for k in sorted(drawn)]
 
 
-def try_folder(folder: str, options: argparse.Namespace, known: dict[str, str]) -> None:
-    base = SOURCE / folder
-    files = sorted(
-        path for path in base.rglob("*.py") if not options.file or path.name in options.file
-    )
-    mutants = sample(
-        [one for path in files for one in mutants_of(path)], options.sample, options.seed
-    )
+def files_of(folder: str) -> list[Path]:
+    files = sorted((SOURCE / folder).rglob("*.py"))
+    return [path for path in files if path.relative_to(SOURCE).as_posix() not in ELSEWHERE]
+
+
+def try_folder(folder: str, options: argparse.Namespace, known: dict[str, str]) -> dict[str, Any]:
+    """Try a folder's faults; its row of the table."""
+    every = [
+        one
+        for path in files_of(folder)
+        if not options.file or path.name in options.file
+        for one in mutants_of(path)
+    ]
+    drawn = sample(every, options.sample, options.seed)
     noticed = set(LOG.read_text(encoding="utf-8").splitlines()) if LOG.is_file() else set()
-    left = [mutant for mutant in mutants if mutant.tried not in noticed]
-    todo = f"{len(left)} of {len(mutants)} faults to try"
-    print(f"{folder}: {todo}; seeing which tests reach which lines", flush=True)
-    reach = reach_of(folder, files)
+    left = [mutant for mutant in drawn if mutant.tried not in noticed]
+    print(f"{folder}: {len(left)} of {len(drawn)} faults to try", flush=True)
+    reach = reach_of(folder) if left else Reach()
     n_survived = n_explained = 0
     for mutant in left:
         found = outcome(mutant, reach)
@@ -367,12 +549,24 @@ def try_folder(folder: str, options: argparse.Namespace, known: dict[str, str]) 
         n_explained += mutant.key in known
         reason = known.get(mutant.key)
         print(f"{found}: {mutant.name}" + (f" ({reason})" if reason else ""), flush=True)
-    share = 100 * n_survived / max(1, len(mutants))
-    print(
-        f"{folder}: {n_survived} of {len(mutants)} faults survived, {share:.1f} %; "
-        f"{n_explained} of them with a reason",
-        flush=True,
-    )
+        if not reason:
+            print(f"  {mutant.key}", flush=True)
+    row = {"folder": folder, "faults": len(every), "drawn": len(drawn), "seed": options.seed}
+    return {**row, "survived": n_survived, "with a reason": n_explained}
+
+
+def table_of(rows: Sequence[dict[str, Any]]) -> str:
+    """A line for each folder, as Markdown."""
+    lines = [
+        "| folder | faults known | drawn | survived | without a reason |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        counts = (row["survived"], row["survived"] - row["with a reason"])
+        cells = [f"{n} ({100 * n / max(1, row['drawn']):.1f} %)" for n in counts]
+        first = f"`{row['folder']}` | {row['faults']:,} | {row['drawn']} (seed {row['seed']})"
+        lines.append(f"| {first} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -381,6 +575,7 @@ def main() -> None:
     parser.add_argument("--file", action="append", help="only files of this name")
     parser.add_argument("--sample", type=int, help="faults in each folder; default: all")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--publish", action="store_true", help=f"into measured/{PUBLISHED.name}")
     options = parser.parse_args()
     unknown = sorted(set(options.folders) - set(TESTS))
     if unknown:
@@ -388,8 +583,18 @@ def main() -> None:
     os.chdir(ROOT)
     sys.path[:0] = [str(ROOT), str(SOURCE.parent)]
     known = json.loads(KNOWN.read_text(encoding="utf-8")) if KNOWN.is_file() else {}
-    for folder in options.folders:
-        try_folder(folder, options, known)
+    rows = [try_folder(folder, options, known) for folder in options.folders]
+    print(table_of(rows))
+    makeable = {
+        one.key for folder in TESTS for path in files_of(folder) for one in mutants_of(path)
+    }
+    for key in sorted(set(known) - makeable):
+        print(f"{KNOWN.name} explains what is no longer there: {key}")
+    if options.publish:
+        kept = json.loads(PUBLISHED.read_text(encoding="utf-8")) if PUBLISHED.is_file() else []
+        by_folder = {row["folder"]: row for row in [*kept, *rows]}
+        found = [by_folder[folder] for folder in TESTS if folder in by_folder]
+        PUBLISHED.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,75 @@
+"""The script that puts faults into the source: which it makes, and which tests it asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.scripts import load_script
+
+mutants = load_script("mutants")
+SOURCE = '''"""A module."""
+
+LIMIT = 3
+
+
+def area(width: int, height: float = 2.0) -> float:
+    """Not looked at: 5."""
+    if width < LIMIT and height:
+        raise ValueError(f"{width} must be at least {LIMIT + 1}")
+    progress("measuring", 1, 2)
+    sizes[0] = -width
+    return width * height
+'''
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(mutants, "SOURCE", tmp_path)
+    file = tmp_path / "area.py"
+    file.write_text(SOURCE)
+    return file
+
+
+def test_faults_of_a_small_file(path: Path) -> None:
+    found = {one.name.partition("area.py:")[2]: one for one in mutants.mutants_of(path)}
+    assert list(found) == [
+        "3: 3 -> 4",
+        "6: 2.0 -> 4.0",
+        "8: width < LIMIT -> (width <= LIMIT)",
+        "8: width < LIMIT and height -> (width < LIMIT or height)",
+        "11: sizes[0] = -width -> pass",
+        "11: 0 -> 1",
+        "11: -width -> (width)",
+        "12: width * height -> (width / height)",
+    ]
+    early = [name for name, one in found.items() if one.runs_at_import]
+    assert early == ["3: 3 -> 4", "6: 2.0 -> 4.0"]
+    last = found["12: width * height -> (width / height)"]
+    assert last.key == "area.py: return width * height => return (width / height)"
+    names = {"sizes": [0], "progress": lambda *given: None}
+    exec(last.code(), names)
+    assert names["area"](6, 2.0) == 3.0
+
+
+def test_every_test_function_has_a_turn_before_any_has_a_second(path: Path) -> None:
+    (last,) = [one for one in mutants.mutants_of(path) if one.line == 12]
+    seconds = {"t::a[1]": 0.1, "t::a[2]": 0.2, "t::b": 3.0, "t::far": 0.0, "t::c": 99.0}
+    near = ["t::a[1]", "t::a[2]", "t::b", "t::c"]
+    reach = mutants.Reach({(str(path), 12): near}, seconds)
+    # The slowest is beyond what may be spent on one fault.
+    assert mutants.chosen_tests(last, reach) == ["t::a[1]", "t::b"]
+    (first,) = [one for one in mutants.mutants_of(path) if one.line == 3]
+    assert mutants.chosen_tests(first, reach) == ["t::a[1]", "t::b"]
+    assert mutants.chosen_tests(last, mutants.Reach({}, seconds)) == []
+    # A constant may be looked at by tests that run nothing else of its file.
+    assert mutants.chosen_tests(first, mutants.Reach({}, seconds))[:2] == ["t::far", "t::a[1]"]
+    early = mutants.Reach({}, seconds, {(str(path), 12)})
+    assert mutants.chosen_tests(last, early)[0] == "t::far"
+
+
+def test_the_table_has_both_shares() -> None:
+    row = {"folder": "paper", "faults": 1650, "drawn": 40, "seed": 3, "survived": 3}
+    assert mutants.table_of([{**row, "with a reason": 1}]).splitlines()[-1] == (
+        "| `paper` | 1,650 | 40 (seed 3) | 3 (7.5 %) | 2 (5.0 %) |"
+    )
