@@ -298,7 +298,7 @@ def test_tsne_sees_the_hidden_activations(tmp_path: Path, monkeypatch: pytest.Mo
     with RunLog(tmp_path / "runs.jsonl") as log:
         section = tsne.section(request, log)
     options, hidden = seen
-    assert options["random_state"] == 0
+    assert options == {"random_state": 0, "init": "pca", "perplexity": 30}
     cora = load_dataset("cora")
     fitted = fit_gcn(cora, preset="paper", overrides={"max_epochs": 5}, seeds=[0], calibrate=False)
     np.testing.assert_allclose(hidden, fitted.embedding(), atol=1e-6)
@@ -346,4 +346,4 @@ def test_tune_maximises_validation_accuracy(
     assert {trial["hidden"] for trial in trials} <= {8, 16, 32, 64}
     assert all(0 <= trial["dropout"] <= 0.8 for trial in trials)
     assert all(1e-5 <= trial["weight_decay"] <= 1e-2 for trial in trials)
-    assert (tune.N_TRIALS, tune.N_SEEDS) == (50, 10)
+    assert (tune.N_TRIALS, tune.N_SEEDS, tune.N_FRESH) == (50, 10, 20)

@@ -1,0 +1,220 @@
+"""Figure 2: what an epoch is, what of it is timed, and what happens where memory runs out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from graphconv import Graph
+from graphconv.engine import objective
+from graphconv.estimators.runs import RunLog
+from graphconv.paper import epoch_timing, timing
+from graphconv.paper.section import Request
+
+FREE = float("inf")  # memory without a limit
+
+
+def test_seconds_are_the_mean_of_all_epochs_but_a_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    costs = iter([100.0, 1.0, 2.0, 6.0])
+
+    def epoch() -> None:
+        clock[0] += next(costs)
+
+    monkeypatch.setattr(epoch_timing, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(epoch_timing, "torch_epoch", lambda graph, device: epoch)
+    found = epoch_timing.measure_epochs("cuda", 1000, 3, FREE)
+    assert found == {"seconds": 3.0, "epochs": 3, "n_edges": 1000}
+
+
+def test_an_epoch_is_a_gradient_of_the_papers_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    before = objective.Objective
+
+    class Watched(before):
+        def __init__(self, network: Any, settings: Any) -> None:
+            super().__init__(network, settings)
+            seen.append((network, settings))
+
+        def gradients(self, labelled: Any, epoch: int) -> Any:
+            seen.append(labelled)
+            return super().gradients(labelled, epoch)
+
+    monkeypatch.setattr(objective, "Objective", Watched)
+    found = epoch_timing.measure_epochs("cpu", 1000, 2, FREE)
+    (network, settings), *epochs = seen
+    assert len(epochs) == 3  # one more, that is not timed
+    # Section 5.2: 32 hidden units, no regularisation; X = I; every node has a label.
+    assert {name: tuple(own.shape[:1]) for name, own in network.parameters.items()} == {
+        "layers.0.weight": (500,),
+        "layers.1.weight": (32,),
+    }
+    assert network.parameters["layers.0.weight"].shape[-1] == 32
+    assert (settings.hidden, settings.dropout, settings.bias) == ((32,), 0.0, False)
+    assert (settings.propagation, settings.self_loop_weight) == ("renormalised", 1.0)
+    assert all(len(labelled.labels) == 500 for labelled in epochs)
+    assert found is not None
+    assert found["seconds"] > 0
+
+
+# torch's word on matrices whose indices it does not check; they are those of a Graph.
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_plain_torch_computes_the_same_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {"weights": []}
+    glorot, cross_entropy = torch.nn.init.xavier_uniform_, torch.nn.functional.cross_entropy
+
+    def init(weight: torch.Tensor) -> torch.Tensor:
+        seen["weights"].append(weight)
+        return glorot(weight)
+
+    def loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        seen["logits"], seen["labels"] = logits.detach().clone(), labels
+        return cross_entropy(logits, labels)
+
+    monkeypatch.setattr(torch.nn.init, "xavier_uniform_", init)
+    monkeypatch.setattr(torch.nn.functional, "cross_entropy", loss)
+    graph = Graph([[0, 1, 1, 0], [1, 0, 0, 0], [1, 0, 0, 1], [0, 0, 1, 0]], labels=[0, 1, 1, 0])
+    epoch = epoch_timing.torch_epoch(graph, "cpu")
+    epoch()
+    first, second = (weight.detach().numpy() for weight in seen["weights"])
+    assert (first.shape, second.shape) == ((4, 32), (32, 2))
+    looped = graph.adjacency.toarray() + np.eye(4)
+    root = looped.sum(axis=1) ** -0.5
+    a_hat = root[:, None] * looped * root
+    expected = a_hat @ np.maximum(a_hat @ first, 0) @ second
+    np.testing.assert_allclose(seen["logits"], expected, atol=1e-6)
+    assert seen["labels"].tolist() == [0, 1, 1, 0]
+    slope = seen["weights"][0].grad.clone()
+    assert slope.abs().max() > 0
+    epoch()  # gradients are made anew, not added to those of the last epoch
+    np.testing.assert_allclose(seen["weights"][0].grad, slope, rtol=1e-5)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("out of memory")])
+def test_too_little_memory_is_no_measurement(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: Any) -> Callable[[], None]:
+        raise error
+
+    monkeypatch.setattr(epoch_timing, "torch_epoch", fail)
+    assert epoch_timing.measure_epochs("cuda", 1000, 3, FREE) is None
+
+
+def test_any_other_error_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*given: Any) -> Callable[[], None]:
+        raise RuntimeError("no such device")
+
+    monkeypatch.setattr(epoch_timing, "torch_epoch", fail)
+    with pytest.raises(RuntimeError, match="no such device"):
+        epoch_timing.measure_epochs("cuda", 1000, 3, FREE)
+
+
+class Pool:
+    """Stands for a process that measures, and keeps what it was asked."""
+
+    error: ClassVar[Exception | None] = None
+    asked: ClassVar[list[Any]] = []
+
+    def __init__(self, *given: Any, **more: Any) -> None: ...
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *given: Any) -> None: ...
+
+    def submit(self, task: Any, *given: Any) -> Future[Any]:
+        Pool.asked.append(given)
+        _, n_edges, n_epochs, _ = given
+        done: Future[Any] = Future()
+        if Pool.error is not None:
+            done.set_exception(Pool.error)
+        else:
+            done.set_result({"seconds": n_edges / 1e5, "epochs": n_epochs, "n_edges": n_edges})
+        return done
+
+
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch) -> type[Pool]:
+    monkeypatch.setattr(timing, "ProcessPoolExecutor", Pool)
+    Pool.error, Pool.asked = None, []
+    return Pool
+
+
+def measure(folder: Path, **more: Any) -> Any:
+    sizes = more.pop("sizes", (1000, 4000))
+    with RunLog(folder / "runs.jsonl") as log:
+        return timing.section(Request(folder, timing_edges=sizes, **more), log)
+
+
+def test_a_process_may_take_most_of_the_free_memory(
+    pool: type[Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timing, "available_memory", lambda: 10e9)
+    section = measure(tmp_path, timing_devices=("cpu", "cuda:0"))
+    assert pool.asked == [
+        ("cpu", 1000, 100, 9e9),
+        ("cpu", 4000, 100, 9e9),
+        ("cuda:0", 1000, 100, FREE),
+        ("cuda:0", 4000, 100, FREE),
+    ]
+    assert section.data["out"] is None
+    assert section.notes == ()
+    assert section.tables[0].rows[0] == ("1,000", "0.01", "100", "0.1")
+
+
+def test_what_does_not_fit_is_a_star(
+    pool: type[Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 450 bytes an edge and 500 MB: 2 million edges need 1.4 GB, of 1.5 GB nine tenths are 1.35.
+    monkeypatch.setattr(timing, "available_memory", lambda: 1.5e9)
+    section = measure(tmp_path, sizes=(1_000, 2_000_000, 3_000_000), runs=7)
+    assert [asked[1:3] for asked in pool.asked] == [(1000, 7)]
+    assert section.data["out"] == 2_000_000
+    assert section.tables[0].rows[-1] == ("2,000,000", "*", "-", "-")
+    assert section.notes[0] == "* does not fit in the free memory: it would need about 1 GB."
+    assert section.notes[-1] == "No GPU series: torch sees none."
+
+
+def test_a_process_that_dies_with_memory_to_spare_is_an_error(
+    pool: type[Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool.error = BrokenProcessPool()
+    # 1,000 edges need 0.5 GB.
+    monkeypatch.setattr(timing, "available_memory", lambda: 3e9)
+    with pytest.raises(ChildProcessError, match="process that measures the time of an epoch died"):
+        measure(tmp_path)
+    # With less than four times what it needs, it was for want of memory.
+    monkeypatch.setattr(timing, "available_memory", lambda: 2e9)
+    with pytest.raises(MemoryError, match="not even the smallest random graph fits in memory"):
+        measure(tmp_path)
+
+
+def test_a_quick_look_stops_at_a_million_edges(
+    pool: type[Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timing, "available_memory", lambda: 1e15)
+    section = measure(tmp_path, sizes=(), runs=5)
+    assert [asked[1] for asked in pool.asked] == [
+        1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000,
+    ]  # fmt: skip
+    assert "Fewer than 100 epochs, since fewer were asked for: a quick look." in section.notes
+    pool.asked = []
+    measure(tmp_path / "full", sizes=())
+    assert [asked[1] for asked in pool.asked][-3:] == [10_000_000, 30_000_000, 100_000_000]
+
+
+def test_the_line_is_fitted_to_the_larger_half() -> None:
+    edges, seconds = [1e3, 1e4, 1e5, 1e6, 1e7], [5.0, 5.0, 1.0, 10.0, 100.0]
+    assert timing.fit_line(edges, seconds) == (pytest.approx(1.0), pytest.approx(-5.0))
+    # Up to three graphs count all; of one the slope is taken for 1.
+    assert timing.fit_line([1e3, 1e5], [1.0, 10.0])[0] == pytest.approx(0.5)
+    assert timing.fit_line([1e3, 1e4, 1e5], [1.0, 1.0, 100.0])[0] == pytest.approx(1.0)
+    assert timing.fit_line([1e3], [10.0]) == (1.0, pytest.approx(-2.0))
