@@ -67,7 +67,7 @@ def test_own_tables(run, papers):
         assert row["label"] == topics[int(np.argmax(shares))]
         assert bool(row["split"]) == bool(paper["label"])
     right = [w["label"] == g["label"] for w, g in zip(written, given, strict=True) if g["label"]]
-    assert np.mean(right) > 0.8
+    assert np.mean(right) > 0.95
 
 
 def test_any_table_format_gives_the_same_predictions(run, papers, tmp_path):
@@ -249,7 +249,7 @@ def test_predicting_again_and_for_later_papers(run, papers, tmp_path):
     later = ("--edges", "later/edges.csv", "--nodes", "later/nodes.csv")
     done = run("predict", "runs/papers", *later, "-o", "later.parquet", "--json")
     assert done.json["n_nodes"] == 200
-    assert done.json["accuracy"] > 0.5
+    assert done.json["accuracy"] > 0.86
     written = pd.read_parquet("later.parquet")
     assert written["id"].tolist()[-1] == "p0199"
     # The split is that of training, whatever labels the new table has.
@@ -354,7 +354,7 @@ def test_demo_is_compared_with_the_paper(run, tmp_path):
     done = run("demo", "-o", "cora")
     assert done.out.splitlines()[1].split() == ["graphconv", "paper", "nodes"]
     (test,) = (line.split() for line in done.out.splitlines() if "test accuracy" in line)
-    assert float(test[2]) > 80
+    assert float(test[2]) == pytest.approx(81.5, abs=0.3)
     low, high = float(test[4].strip("(")), float(test[6].strip(")"))
     assert low < float(test[2]) < high
     assert test[7:] == ["81.5", "%", "1,000"]
@@ -366,7 +366,7 @@ def test_json_is_one_object_and_quiet_is_quiet(run, papers):
     done = run("train", "karate", *BRIEF, "--json", "--quiet")
     assert done.err == []
     assert done.json["validation_accuracy"] is None
-    assert done.json["test_accuracy"] > 0
+    assert done.json["test_accuracy"] == pytest.approx(23 / 30)
     model = json.loads(
         (papers.parent / "runs/karate/model.json").read_text(), parse_constant=lambda word: 1 / 0
     )
@@ -395,4 +395,4 @@ def test_from_another_folder(run, papers, tmp_path, monkeypatch):
 def test_a_real_baseline(run):
     done = run("train", "karate", "--model", "label-propagation", "--json")
     assert done.json["model"] == "label-propagation"
-    assert done.json["test_accuracy"] > 0.5
+    assert done.json["test_accuracy"] == pytest.approx(29 / 30)

@@ -77,7 +77,7 @@ def test_asymmetric_adjacency_is_made_symmetric_unless_directed(two_triangles):
 def test_graph_brings_its_own_labels_and_splits(cora):
     clf = GCNClassifier("paper", random_state=0).fit(cora)
     right = clf.label_distributions_.argmax(axis=1) == cora.labels
-    assert right[cora.test_index].mean() > 0.79
+    assert right[cora.test_index].mean() == pytest.approx(0.815, abs=0.005)
     assert clf.classes_.tolist() == list(cora.class_names)
     assert 10 < clf.n_epochs_ <= 200
     assert len(clf.history_["validation_loss"]) == clf.n_epochs_
@@ -118,7 +118,7 @@ def test_new_nodes_on_a_larger_graph(cora):
     labels = clf.predict(cora)
     names = np.array(cora.class_names)
     new = np.arange(2000, 2708)
-    assert (labels[new] == names[cora.labels[new]]).mean() > 0.75
+    assert (labels[new] == names[cora.labels[new]]).mean() > 0.78
     from_arrays = clf.predict(cora.features, adjacency=cora.adjacency)
     assert (from_arrays == labels).all()
 
@@ -129,7 +129,7 @@ def test_several_labels_a_node(two_triangles):
     clf = GCNClassifier(random_state=0, validation_fraction=0).fit(None, y, adjacency=two_triangles)
     assert clf.predict().shape == (6, 3)
     assert clf.predict()[[0, 5]].tolist() == [[1, 0, 1], [0, 1, 1]]
-    assert clf.predict_proba().max() <= 1
+    assert clf.predict_proba()[0].sum() > 1  # classes do not share a whole
 
 
 def test_stands_where_label_spreading_stands():
@@ -140,9 +140,9 @@ def test_stands_where_label_spreading_stands():
     assert ours.transduction_.shape == theirs.transduction_.shape
     assert ours.label_distributions_.shape == theirs.label_distributions_.shape
     assert ours.classes_.tolist() == theirs.classes_.tolist()
-    assert (ours.transduction_ == y).mean() > 0.87
+    assert (ours.transduction_ == y).mean() >= 0.98
     X_new, y_new = make_moons(100, noise=0.08, random_state=1)
-    assert (ours.predict(X_new) == y_new).mean() > 0.85
+    assert (ours.predict(X_new) == y_new).mean() >= 0.97
 
 
 def test_new_rows_do_not_depend_on_each_other():
@@ -158,7 +158,7 @@ def test_pipeline_grid_search_and_joblib(tmp_path):
     pipeline = make_pipeline(StandardScaler(), GCNClassifier(max_epochs=200, random_state=0))
     search = GridSearchCV(pipeline, {"gcnclassifier__hidden": [(8,), (32,)]}, cv=3, n_jobs=2)
     search.fit(X, y)
-    assert search.best_score_ > 0.9
+    assert search.best_score_ == pytest.approx(0.93, abs=0.02)
     joblib.dump(search.best_estimator_, tmp_path / "model.joblib")
     again = joblib.load(tmp_path / "model.joblib")
     assert (again.predict(X) == search.predict(X)).all()

@@ -27,6 +27,12 @@ PAGES = {
 }
 
 
+def test_every_script_that_makes_a_page_is_held_to_it():
+    elsewhere = {"build_settings", "build_cora"}  # tests/test_settings.py; data, not a page
+    scripts = {path.stem for path in (ROOT / "scripts").glob("build_*.py")}
+    assert scripts - elsewhere == set(PAGES)
+
+
 @pytest.mark.parametrize("script", PAGES)
 def test_pages_are_what_the_committed_figures_make(script):
     pages = load_script(script).pages()

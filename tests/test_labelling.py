@@ -107,7 +107,7 @@ def test_sets_hold_the_true_class_as_often_as_they_say(graph):
     learner.examine(exam, graph.labels)
     held = learner.possible[np.arange(graph.n_nodes), graph.labels]
     assert held[exam].mean() >= 0.9
-    assert held[others].mean() > 0.8
+    assert held[others].mean() > 0.95
     assert learner.possible.sum(axis=1).min() >= 1
     assert learner.possible.mean() < 0.9  # something is excluded
 
@@ -141,4 +141,4 @@ def test_learning_beats_chance_with_twenty_answers(graph):
     labels = label_some(learner, graph, 20)
     unknown = labels < 0
     right = learner.picture.probabilities.argmax(axis=1)[unknown] == graph.labels[unknown]
-    assert right.mean() > 0.6
+    assert right.mean() > 0.69

@@ -211,7 +211,7 @@ def test_estimator_takes_them():
     right = (
         classifier.predict()[cora.test_index] == classifier.classes_[cora.labels[cora.test_index]]
     )
-    assert right.mean() > 0.7
+    assert right.mean() > 0.78
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_command_line(run):
     )  # fmt: skip
     assert done.json["settings"]["batch_size"] == 50
     assert done.json["settings"]["fanout"] == [5, 5]
-    assert done.json["test_accuracy"] > 0.5
+    assert done.json["test_accuracy"] > 0.71
     done = run("train", "cora", "--fanout", "few", expect=2)
     assert done.err == ["graphconv: --fanout must be 'all' or whole numbers above 0, got 'few'"]
     done = run("train", "cora", "--batch-size", "0", expect=2)

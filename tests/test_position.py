@@ -65,14 +65,14 @@ def test_places_tell_groups_of_a_graph_without_features():
     graph = split(generate("no features"))
     clf = make_estimator("boosted-trees", max_iterations=15, random_state=0).fit(graph)
     test = graph.test_index
-    assert accuracy(graph.labels[test], clf.predict_proba()[test]) > 0.6
+    assert accuracy(graph.labels[test], clf.predict_proba()[test]) > 0.89
 
 
 def test_trees_take_measured_columns_as_they_are():
     graph = split(generate("unscaled measured columns"))
     clf = make_estimator("boosted-trees", max_iterations=15, random_state=0).fit(graph)
     test = graph.test_index
-    assert accuracy(graph.labels[test], clf.predict_proba()[test]) > 0.7
+    assert accuracy(graph.labels[test], clf.predict_proba()[test]) > 0.74
     with pytest.raises(ValueError, match="n_hops must be a whole number"):
         make_estimator("boosted-trees", n_hops=-1).fit(graph)
 

@@ -80,7 +80,7 @@ def test_learns_three_groups_from_a_graph(name):
     estimator = make(name)
     assert estimator.fit(graph) is estimator
     check_output(estimator, 18, 3)
-    assert (estimator.predict() == graph.labels)[TEST].mean() > 0.7
+    assert (estimator.predict() == graph.labels)[TEST].sum() >= len(TEST) - 1
     assert np.array_equal(estimator.predict(graph), estimator.predict())
 
 
@@ -92,7 +92,7 @@ def test_arrays_with_minus_one_for_unlabelled(name):
     estimator = make(name).fit(sp.csr_array(features), given, adjacency=sp.csr_array(adjacency))
     check_output(estimator, 18, 3)
     assert estimator.classes_.tolist() == [0, 1, 2]
-    assert (estimator.predict() == labels)[TEST].mean() > 0.5
+    assert (estimator.predict() == labels)[TEST].sum() >= len(TEST) - 1
 
 
 @each
