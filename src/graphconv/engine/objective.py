@@ -226,7 +226,8 @@ class Objective:
         if labelled not in self._targets:
             # Some devices have no double precision.
             weight = labelled.weight.astype(labelled.batch.degree.dtype)
-            both = torch.from_numpy(labelled.labels), torch.from_numpy(weight)
+            # A copy of the labels: those of a graph may not be written to, which torch warns of.
+            both = torch.tensor(labelled.labels), torch.from_numpy(weight)
             device = self.network.device
             self._targets[labelled] = both[0].to(device), both[1].to(device)
         return self._targets[labelled]
