@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import threading
 import time
@@ -68,11 +69,13 @@ def copy_bandwidth(n_bytes: int, n_threads: int) -> float:
 
 
 def multiply_adds() -> float:
-    """Multiply-adds a second of one core, by torch's product of 512 by 512 matrices."""
+    """Multiply-adds a second of one core, by the faster of torch's product of matrices and ours."""
     matrix = torch.ones((512, 512))
+    weight = np.ones((512, 1, 1, 512), np.float32)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    rate = 512**3 / best(lambda: matrix @ matrix, 30)
+    calls = (lambda: matrix @ matrix, lambda: native.wide_product(matrix.numpy(), weight))
+    rate = 512**3 / min(best(call, 30) for call in calls)
     torch.set_num_threads(before)
     return rate
 
@@ -172,6 +175,7 @@ def roofline(quick: bool) -> dict[str, Any]:
         rows = [_attainable(*case, speeds, rate) for name in CITATIONS for case in _cases(name, 16)]
         if not quick:
             rows += [_attainable(*case, speeds, rate) for case in _cases("random:500000", 32)]
+            rows += [_attainable(*case, speeds, rate) for case in _wide_cases()]
     return {
         "gigabytes_per_second": {name: speed / 1e9 for name, speed in speeds.items()},
         "multiply_adds_per_nanosecond": rate / 1e9,
@@ -249,6 +253,89 @@ def _cases(name: str, width: int) -> list[Case]:
             kept * width,
             entries * 8 + kept * 8 * width + 4 * n * width,
             weight.nbytes,
+        ),
+    ]
+
+
+def _wide_cases() -> list[Case]:
+    """Kernels of dense features, and of sparse ones with wide weights, as `_cases` gives them."""
+    rng = np.random.default_rng(0)
+    half = Dropout((1,), 1 << 15)
+    cases: list[Case] = []
+    for n, n_in, n_out in ((20_000, 256, 256), (4_347, 384, 64), (5_419, 745, 64)):
+        dense = rng.standard_normal((n, n_in)).astype(np.float32)
+        slope = rng.standard_normal((n, n_out)).astype(np.float32)
+        weight = rng.standard_normal((n_in, 1, 1, n_out)).astype(np.float32)
+        ids, name, product = np.arange(n), f"{n:,} x {n_in} x {n_out}", n * n_in * n_out
+        given = (dense, weight, half, ids, True)
+        n_bytes = 4 * n * (n_in + n_out)
+        cases += [
+            (
+                name,
+                "wide_product",
+                lambda given=given: native.wide_product(*given),
+                product,
+                n_bytes,
+                dense.nbytes,
+            ),
+            (
+                name,
+                "wide_product_backward",
+                lambda slope=slope, given=given: native.wide_product_backward(slope, *given),
+                2 * product,
+                n_bytes + dense.nbytes,
+                dense.nbytes,
+            ),
+        ]
+    width = 384
+    graph = load_dataset("random:50000")
+    n = graph.n_nodes
+    block = make_batch(graph, n_hops=1).block(n, n)
+    features = rng.standard_normal((n, width)).astype(np.float32)
+    entries = len(block.indices)
+    cases.append(
+        (
+            f"{n:,} x {width}",
+            "propagate_dropped",
+            lambda: native.propagate_dropped(block, features, half),
+            entries * width,
+            entries * (4 * width + 4) + features.nbytes,
+            features.nbytes,
+        )
+    )
+    for n_features, width in itertools.product((2_000, 12_047, 20_000), (16, 64, 512)):
+        cases += _sparse_cases(rng, n_features, width)
+    return cases
+
+
+def _sparse_cases(rng: np.random.Generator, n_features: int, width: int) -> list[Case]:
+    """4,000 rows of 100 entries; of wide weights 64 columns are gathered from at a time."""
+    n, per_row, half = 4_000, 100, Dropout((1,), 1 << 15)
+    columns = [np.sort(rng.choice(n_features, per_row, replace=False)) for _ in range(n)]
+    ends = np.arange(0, n * per_row + 1, per_row, dtype=np.int32)
+    values = rng.standard_normal(n * per_row).astype(np.float32)
+    rows = Csr(ends[:-1], ends[1:], np.concatenate(columns).astype(np.int32), values)
+    weight = rng.standard_normal((n_features, width)).astype(np.float32)
+    dense = rng.standard_normal((n, width)).astype(np.float32)
+    kept, name = 0.5 * n * per_row, f"{n_features:,} features x {width}"
+    gathered = 4 * n_features * min(width, 64)
+    others = n * per_row * 8 + dense.nbytes
+    return [
+        (
+            name,
+            "feature_product",
+            lambda: native.feature_product(rows, weight, half),
+            kept * width,
+            others + kept * 4 * width,
+            gathered,
+        ),
+        (
+            name,
+            "feature_product_transposed",
+            lambda: native.feature_product_transposed(rows, dense, n_features, half),
+            kept * width,
+            others + kept * 8 * width,
+            gathered,
         ),
     ]
 

@@ -33,6 +33,9 @@ KERNELS = {
     "weights of four replicas, some columns at a time",
     "hidden_product": "ReLU, dropout and product with the next layer's weights in one",
     "hidden_product_backward": "both gradients of that in one pass over the rows",
+    "wide_product": "the same for wide layers and dense features; multiply-adds are fused",
+    "wide_product_backward": "its gradients, in parts of rows that are added up in order",
+    "propagate_dropped": "sums dense features over neighbours and drops them out on the way",
 }
 
 
@@ -257,9 +260,10 @@ def roofline(results: dict[str, Any]) -> str:
     what = "\n".join(f"- `{name}` {text}." for name, text in KERNELS.items())
     return f"""## Kernels against the machine
 
-One thread, width 16 (on the random graph 32). Attainable is the larger of two times: that of moving
-the bytes at the speed of copying from where they lie ({speeds}), and that of the multiply-adds at
-the speed of torch's dense product ({part["multiply_adds_per_nanosecond"]:.0f} a nanosecond).
+One thread, width 16 (on the random graph 32) unless said. Attainable is the larger of two times:
+that of moving the bytes at the speed of copying from where they lie ({speeds}), and that of the
+multiply-adds at the speed of dense products
+({part["multiply_adds_per_nanosecond"]:.0f} a nanosecond).
 Hashes, masks and index arithmetic count as nothing there, which holds down the share of kernels
 with dropout. "Cache" is the second one; what a kernel finds in the nearest it reads faster, so it
 may come to more than 100 %.
