@@ -12,6 +12,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import checks
 import growth
 import kernels
 import shapes
@@ -28,6 +29,7 @@ PARTS: dict[str, Any] = {
     "large_graphs": kernels.large_graphs,
     "replicas": training.replicas,
     "inference": training.inference,
+    "checks": checks.checks,
     "grid": kernels.grid,
     "roofline": kernels.roofline,
     "profile": training.profile,

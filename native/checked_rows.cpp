@@ -20,24 +20,36 @@ PyObject* referent(PyObject* reference) {
 #endif
 }
 
-// Whether nobody can write to what the object shows: neither through it nor through what it is a view
-// of. An array whose owner is none of numpy's is taken for one that can be written to.
-bool is_fixed(nb::handle object) {
-    for (nb::object each = nb::borrow(object); !each.is_none();) {
-        if (!nb::hasattr(each, "flags") || !nb::hasattr(each, "base")) {
-            Py_buffer view;
-            if (PyObject_GetBuffer(each.ptr(), &view, PyBUF_SIMPLE) != 0) {
-                PyErr_Clear();
-                return false;
-            }
-            const bool readonly = view.readonly != 0;
-            PyBuffer_Release(&view);
-            return readonly;
-        }
-        if (nb::cast<bool>(nb::getattr(nb::getattr(each, "flags"), "writeable"))) return false;
-        each = nb::getattr(each, "base");
+bool is_readonly(nb::handle object) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(object.ptr(), &view, PyBUF_SIMPLE) != 0) {
+        PyErr_Clear();
+        return false;
     }
-    return true;
+    const bool readonly = view.readonly != 0;
+    PyBuffer_Release(&view);
+    return readonly;
+}
+
+// Whether nobody can write to what the array shows: neither through it nor through what it is a view
+// of, nor once its flag is changed. An array that owns its memory can be made writable again by whoever
+// has it, so there must be a read-only memoryview, bytes or a file on the way to the memory.
+bool is_fixed(nb::handle array) {
+    bool is_sealed = false;
+    for (nb::object each = nb::borrow(array);;) {
+        const char* behind = "obj";
+        if (PyMemoryView_Check(each.ptr())) {
+            if (!is_readonly(each)) return false;
+            is_sealed = true;
+        } else if (nb::hasattr(each, "flags") && nb::hasattr(each, "base")) {
+            if (nb::cast<bool>(nb::getattr(nb::getattr(each, "flags"), "writeable"))) return false;
+            behind = "base";
+        } else {
+            return is_readonly(each);
+        }
+        each = nb::getattr(each, behind);
+        if (each.is_none()) return is_sealed;
+    }
 }
 
 constexpr int kArrays = 3;  // begin, end, indices

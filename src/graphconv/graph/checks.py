@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from graphconv.kernels import sealed
+
 IntArray = npt.NDArray[np.int64]
 
 
@@ -85,7 +87,7 @@ def check_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
             f"({row}, {column}) and ({column}, {row}) differ: use graphconv.symmetrise, "
             "or directed=True"
         )
-    return _with_narrow_indices(matrix)
+    return sealed_matrix(_with_narrow_indices(matrix))
 
 
 def _check_degrees(matrix: sp.csr_array) -> None:
@@ -147,7 +149,17 @@ def check_features(features: Any, n_nodes: int) -> Any:
         raise ValueError(
             f"features must be finite float32 numbers, got {value} at node {row}, column {column}"
         )
-    return _with_narrow_indices(matrix) if sp.issparse(matrix) else np.ascontiguousarray(matrix)
+    if sp.issparse(matrix):
+        return sealed_matrix(_with_narrow_indices(matrix))
+    return sealed(np.ascontiguousarray(matrix))
+
+
+def sealed_matrix(matrix: sp.csr_array) -> sp.csr_array:
+    """The same matrix, none of whose arrays can be written to; they must be the caller's own."""
+    parts = (sealed(part) for part in (matrix.data, matrix.indices, matrix.indptr))
+    same = sp.csr_array(tuple(parts), shape=matrix.shape)
+    same.has_canonical_format = True  # scipy would look again, and can't sort in place any more
+    return same
 
 
 def check_labels(labels: Any, n_nodes: int) -> npt.NDArray[np.int64]:

@@ -37,6 +37,32 @@ class Csr(NamedTuple):
     values: npt.NDArray[Any] | None  # (n_entries,) float32 or float64; None: all ones
 
 
+def sealed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same numbers, which nobody can write to from now on; they must be the caller's own.
+
+    Not even by setting the flag, as with an array that was only declared read-only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from graphconv.kernels import sealed
+    >>> numbers = np.arange(3)
+    >>> shown = sealed(numbers)
+    >>> np.shares_memory(numbers, shown)
+    True
+    >>> shown.flags.writeable = True
+    Traceback (most recent call last):
+    ...
+    ValueError: cannot set WRITEABLE flag to True of this array
+    """
+    owner: Any = array
+    while isinstance(owner, np.ndarray):  # the array itself, then what it is a view of
+        owner.flags.writeable = False
+        owner = owner.base
+    # Where the memory is none of numpy's, as that of a file, numpy can't make it writable.
+    return array if owner is not None else np.asarray(array.data.toreadonly())
+
+
 def fixed(rows: Csr) -> Csr:
     """The same rows, which nobody can write to from now on; they must be the caller's own.
 
@@ -51,12 +77,8 @@ def fixed(rows: Csr) -> Csr:
     >>> rows.indices.flags.writeable, ends.flags.writeable
     (False, False)
     """
-    for given in (rows.begin, rows.end, rows.indices):
-        array: Any = given
-        while isinstance(array, np.ndarray):  # the array itself, then what it is a view of
-            array.flags.writeable = False
-            array = array.base
-    return rows
+    begin, end, indices = (sealed(array) for array in rows[:3])
+    return Csr(begin, end, indices, rows.values)
 
 
 class PackedRows(NamedTuple):
