@@ -285,7 +285,7 @@ def test_a_full_batch_that_does_not_fit_becomes_mini_batches(place, tmp_path):
     assert done.code == 0, done
     lines = [line for line in done.err if "training in mini-batches instead" in line]
     assert len(lines) == 1
-    assert lines[0].startswith("note: the full batch would need about ")
+    assert lines[0].startswith("note: the full batch does not fit, about ")
     settings = json.loads((tmp_path / "model" / "model.json").read_text())["settings"]
     assert settings["fanout"] == [10]
 

@@ -108,7 +108,7 @@ def test_full_batch_that_does_not_fit_becomes_mini_batches(little_memory):
     )
     settings, note = settle_batches(graph, Settings(), 1)
     assert (settings.batch_size, settings.fanout) == (1024, (10,))
-    assert "the full batch would need about" in note
+    assert "the full batch does not fit, about" in note
     assert "batch_size=1024 fanout=10" in note
     kept, note = settle_batches(graph, Settings(batch_size=7), 1)
     assert kept == Settings(batch_size=7)

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.command_line import PATIENCE, ROOT, Done
 
+from graphconv import Graph, adjacency_from_edges
+from graphconv.io.graph_files import write_npz
 from graphconv.storage import memory
 
 _NOBODY = 65534
@@ -165,3 +168,72 @@ def test_a_control_group_with_little_memory(needs_root, tmp_path):
         cwd=tmp_path,
     )
     assert done.out == "10000000\n", done
+
+
+class MemoryGroup:
+    """A control group of version 1 below the process's own; who enters it shares its memory."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def limit(self, n_bytes):
+        (self.folder / "memory.limit_in_bytes").write_text(str(n_bytes))
+        (self.folder / "memory.max_usage_in_bytes").write_text("0")
+
+    def peak(self):
+        return int((self.folder / "memory.max_usage_in_bytes").read_text())
+
+    def enter(self):
+        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
+
+
+@pytest.fixture
+def group():
+    parents = memory._groups(Path("/sys/fs/cgroup"))
+    folder = parents[-1] / f"graphconv-test-{os.getpid()}"
+    try:
+        folder.mkdir()
+    except OSError as error:
+        pytest.skip(f"a memory group can't be made here: {error.strerror}")
+    try:
+        if not (folder / "memory.limit_in_bytes").exists():
+            pytest.skip("the control groups here are not those of version 1 with memory")
+        yield MemoryGroup(folder)
+    finally:
+        folder.rmdir()
+
+
+def test_a_real_control_group_decides_how_to_train(group, tmp_path):
+    """Where the full batch fits, in mini-batches, and where nothing does: never a kill."""
+    rng = np.random.default_rng(0)
+    n_nodes = 60_000
+    source, target = rng.integers(n_nodes, size=(2, 5 * n_nodes))
+    labels = rng.integers(5, size=n_nodes)
+    features = rng.random((n_nodes, 64), dtype=np.float32) + labels[:, None]
+    adjacency = adjacency_from_edges(source, target, n_nodes=n_nodes)
+    shuffled = rng.permutation(n_nodes)
+    split = {"train_index": shuffled[:30_000], "validation_index": shuffled[30_000:30_500]}
+    write_npz(Graph(adjacency, features, labels, **split), tmp_path / "many.npz")
+    code = (
+        "import torch; from pathlib import Path; from graphconv.io.graph_files import read_npz;"
+        "from graphconv.storage.memory import available_memory as a;"
+        "g = read_npz(Path('many.npz')); print(a())"
+    )
+    group.limit(4_000_000_000)
+    loaded = call(sys.executable, "-c", code, cwd=tmp_path, preexec_fn=group.enter)
+    assert 0 < int(loaded.out) < 4_000_000_000
+    base = group.peak()
+    train = ("train", "many.npz", "--preset", "robust", "--hidden", "256", "--max-epochs", "1")
+    for megabytes, code, said in (
+        (1000, 0, "labels: 30,000 train"),
+        (370, 0, "training in mini-batches instead (--batch-size 1024 --fanout 10)"),
+        (100, 2, "training must fit the memory, but even in mini-batches it needs about"),
+    ):
+        limit = base + megabytes * 1_000_000
+        group.limit(limit)
+        command = graphconv(*train, "-o", f"model-{megabytes}")
+        done = call(*command, cwd=tmp_path, preexec_fn=group.enter)
+        assert done.code == code, done
+        assert any(said in line for line in done.err), done.err
+        assert ("mini-batches instead" in "".join(done.err)) == (megabytes == 370)
+        assert group.peak() < limit

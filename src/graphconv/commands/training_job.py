@@ -36,6 +36,7 @@ from graphconv.models.settings import (
     resolve_settings,
 )
 from graphconv.results.predictions import Predictions
+from graphconv.storage.memory import available_memory, in_units
 from graphconv.training.class_prior import ClassPrior, check_prior, read_prior
 from graphconv.training.measures import check_measure
 
@@ -284,11 +285,20 @@ def settle_batches_of(job: Job) -> tuple[Job, str]:
 
     Decided before the training's identity is known: it must not be resumed with other batches.
     """
-    from graphconv.engine.memory_estimate import settle_batches
+    from graphconv.engine.memory_estimate import estimate_memory, settle_batches
 
     preset, overrides = resolve(job.wanted, job.graph.name)
     settings = resolve_settings(preset, overrides)
     settled, note = settle_batches(job.graph, settings, job.wanted.runs, auto=job.wanted.auto)
+    if settled != settings:
+        estimate = estimate_memory(job.graph, settled, job.wanted.runs)
+        # Predicting, which goes by blocks where memory is short, needs less.
+        needed, free = max(estimate.scaling, estimate.training), available_memory()
+        if needed > free:
+            raise ValueError(
+                f"training must fit the memory, but even in mini-batches it needs about "
+                f"{in_units(needed)} more, and there are {in_units(free)}"
+            )
     return replace(job, wanted=job.wanted.with_batches_of(settled, settings)), note
 
 

@@ -37,8 +37,10 @@ _ROWS_AT_A_TIME = 1 << 18
 _TORCH_BYTES = 60 << 20
 # An entry of a batch of a part: in the adjacency matrix and in the transposed, index and value.
 _PART_ENTRY_BYTES = 16
-# Graphs below so many numbers are not worth a look: estimating would take longer than training.
+# Graphs below so many numbers are not worth a look, where there is plenty of memory for all values
+# of a training: estimating would take longer than training.
 _SMALL = 1 << 24
+_PLENTY = 200  # bytes for each value
 
 
 @dataclass(frozen=True)
@@ -172,11 +174,16 @@ def settle_batches(
     place; without `auto` that is an error. Settings that say how to batch stay as they are. Several
     processes, each with its part, come to the same settings.
     """
-    n_numbers = n_numbers_of(graph)
-    if (n_numbers if part is None else part.add_up(n_numbers)) < _SMALL:
+    n_numbers, free = n_numbers_of(graph), available_memory()
+    if part is None:
+        n_values = graph.n_nodes * (sum(settings.hidden) + graph.n_classes) * n_replicas
+        is_small = n_numbers < _SMALL and _PLENTY * (n_numbers + n_values) < free - _TORCH_BYTES
+    else:  # all processes have to come to the same
+        is_small = part.add_up(n_numbers) < _SMALL
+    if is_small:
         return settings, ""
     estimate = estimate_memory(graph, settings, n_replicas, part)
-    need = Need(estimate.total, estimate.more, available_memory())
+    need = Need(estimate.total, estimate.more, free)
     if part is not None:
         need = part.tightest(need)
     said = f"{in_units(need.total)} of memory needed, {in_units(need.free)} available{need.where}"
@@ -196,7 +203,7 @@ def settle_batches(
     shown = "all" if changed.fanout == "all" else ",".join(map(str, changed.fanout))
     chosen = f"({{batch_size:{changed.batch_size}}} {{fanout:{shown}}})"
     return changed, naming(
-        f"the full batch would need about {{}}: training in mini-batches instead {chosen}", said
+        f"the full batch does not fit, about {{}}: training in mini-batches instead {chosen}", said
     )
 
 

@@ -36,7 +36,7 @@ MOST_KEPT = 10_000_000
 # Rows whose logits become probabilities at a time.
 BLOCK_ROWS = 1 << 16
 # Below this nobody needs to ask how much memory there is.
-MIN_BLOCKED_BYTES = 1 << 28
+MIN_BLOCKED_BYTES = 1 << 24
 _WITHOUT_MEMORY = (
     "{device} must have memory for all nodes at once, but ran out: predict on the cpu, which works "
     "in blocks"
