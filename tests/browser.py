@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from tests.command_line import PATIENCE
 
 CHROMIUM, DRIVER = (shutil.which(name) for name in ("chromium", "chromedriver"))
 
@@ -67,7 +68,7 @@ class Browser:
     def text(self, selector):
         return self.run("return document.querySelector(arguments[0]).textContent", selector)
 
-    def wait(self, condition, what, seconds=120):
+    def wait(self, condition, what, seconds=PATIENCE):
         """Until a condition in JavaScript holds."""
         from selenium.webdriver.support.ui import WebDriverWait
 

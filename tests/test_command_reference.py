@@ -9,7 +9,7 @@ import time
 
 import pytest
 import typer
-from tests.command_line import check_json, make_runner
+from tests.command_line import PATIENCE, check_json, make_runner
 
 from graphconv.commands.cli import app
 from graphconv.commands.json_output import JSON_OUTPUT
@@ -161,7 +161,7 @@ def test_completion_is_installed_and_works_in_zsh(tmp_path):
     assert "ran:suggest" in seen
 
 
-def read_until(terminal, text, seconds=60):
+def read_until(terminal, text, seconds=PATIENCE):
     """What a terminal shows until some text is in it, or for so long."""
     seen, end = "", time.monotonic() + seconds
     while text not in seen and time.monotonic() < end:

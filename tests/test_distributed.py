@@ -224,7 +224,7 @@ def test_a_killed_process_does_not_change_the_result(trained, tmp_path):
 
 def test_a_process_that_hangs_is_noticed(place, tmp_path):
     shutil.copytree(place / "free", tmp_path / "free")
-    process = launch(2, "train", "free", *LONG, "--timeout", 8, "-o", "model", cwd=tmp_path)
+    process = launch(2, "train", "free", *LONG, "--timeout", 20, "-o", "model", cwd=tmp_path)
     before = begun(process, tmp_path / "model.training")
     os.kill(before[1], signal.SIGSTOP)
     started = time.monotonic()
@@ -237,7 +237,7 @@ def test_a_process_that_hangs_is_noticed(place, tmp_path):
     assert done.code != 0
     lines = [line for line in done.err if line.startswith("graphconv:")]
     assert len(lines) == 1
-    assert "another process ended, or did not answer within 8 s" in lines[0]
+    assert "another process ended, or did not answer within 20 s" in lines[0]
     assert not (tmp_path / "model").exists()
 
 
@@ -347,7 +347,8 @@ def hosts():
 
 def test_two_hosts_train_together_and_notice_a_cut_cable(trained, tmp_path, hosts):
     shutil.copytree(trained / "free", tmp_path / "free")
-    train = ("train", "free", *LONG, "--timeout", 8, "-o")
+    # Far more than a busy machine lets a process wait, far less than the default.
+    train = ("train", "free", *LONG, "--timeout", 20, "-o")
     both = [end(process) for process in hosts.launch(*train, "whole", cwd=tmp_path)]
     assert [done.code for done in both] == [0, 0], both
     assert weights(tmp_path / "whole") == weights(trained / "several long")
@@ -361,7 +362,7 @@ def test_two_hosts_train_together_and_notice_a_cut_cable(trained, tmp_path, host
     for done in both:
         said = [line for line in done.err if line.startswith("graphconv:")]
         assert len(said) == 1
-        assert "did not answer within 8 s" in said[0]
+        assert "did not answer within 20 s" in said[0]
     assert not (tmp_path / "cut").exists()
     # With the cable in place again, the training goes on and ends as the other did.
     hosts.ip("-n", hosts.names[0], "link", "set", hosts.names[0], "up")

@@ -75,7 +75,9 @@ def _matrix(features: Any, name: str) -> sp.csr_array:
                 try:
                     features = read_matrix_market(handle)
                 except ValueError as error:
-                    raise ValueError(f"{name} must be a Matrix Market file: {error}") from None
+                    raise ValueError(
+                        f"{name} must be a Matrix Market file: {one_line(error)}"
+                    ) from None
         else:
             try:
                 with path.open("rb") as file:
