@@ -177,6 +177,13 @@ def broken_matrix() -> bytes:
     return dumps(matrix)
 
 
+def endless_matrix() -> bytes:
+    """One that says it has no entries at all, and so many in a row that scipy leaves the memory."""
+    matrix = sp.csr_matrix(np.eye(4, 3, dtype=np.float32))
+    matrix.indptr[3:] = 10**8, 0
+    return dumps(matrix)
+
+
 @pytest.mark.parametrize(
     ("suffix", "data", "message"),
     [
@@ -184,6 +191,7 @@ def broken_matrix() -> bytes:
         ("allx", dumps("text"), "must hold a sparse matrix"),
         ("allx", dumps(np.array([["a"]])), "something else than numbers"),
         ("allx", broken_matrix(), "must hold a sparse matrix"),
+        ("allx", endless_matrix(), "must form a non-decreasing sequence"),
         ("ally", dumps(np.eye(3, 2)), "a row for each of allx's 4, got 3"),
         ("ty", dumps(np.eye(3, 2)), "a row for each of tx's 2, got 3"),
         ("ty", dumps(np.eye(2, 5)), "as many columns as ty and ally"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import lzma
 import tarfile
+import zlib
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -76,7 +78,7 @@ def _read_archive(path: Path) -> tuple[PlanetoidFiles, bytes | None]:
                 content = archive.extractfile(member) if member.isreg() else None
                 if name in wanted and content is not None:
                     found[name] = content.read()
-    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+    except (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise ValueError(

@@ -24,6 +24,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from graphconv.graph import Graph, IntArray, adjacency_from_edges
+from graphconv.graph.checks import check_sparse
 
 SUFFIXES = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
 N_VALIDATION = 500
@@ -209,7 +210,7 @@ def _read_matrix(files: PlanetoidFiles, suffix: str) -> sp.csr_array:
         data, indices, indptr = (_to_array(state[part]) for part in ("data", "indices", "indptr"))
         n_rows, n_columns = (int(length) for length in state["_shape"])
         matrix = sp.csr_array((data, indices, indptr), shape=(n_rows, n_columns))
-        matrix.check_format(full_check=True)
+        check_sparse(matrix, "it")
     except _MALFORMED as error:
         raise ValueError(f"{label}: must hold a sparse matrix ({error})") from None
     return matrix
