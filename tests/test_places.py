@@ -113,6 +113,13 @@ def test_without_shared_memory(folder, command):
     assert not any("Traceback" in line for line in done.err), done.err
 
 
+def test_epochs_are_timed_without_shared_memory(folder):
+    program = "from graphconv.paper.timing import _in_process\n"
+    program += "print(_in_process('cpu', 1000, 1, float('inf'))['n_edges'])"
+    done = call(*_WITHOUT_SHM, sys.executable, "-c", program, cwd=folder)
+    assert (done.code, done.out) == (0, "1000\n"), done
+
+
 def limited(n_bytes):
     """What to do in a new process so that it gets no more addresses than this."""
 

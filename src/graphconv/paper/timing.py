@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+import signal
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
 
 import numpy as np
 
@@ -74,12 +75,9 @@ def _measured(request: Request, log: RunLog, device: str, n_edges: int) -> Recor
         return None
     # A graphics card's driver reserves far more addresses than it uses: no limit there.
     limit = memory if device == OWN_KERNELS else float("inf")
-    context = multiprocessing.get_context("spawn")
     try:
-        with ProcessPoolExecutor(1, mp_context=context) as pool:
-            n_epochs = series.settings["n_epochs"]
-            run = pool.submit(measure_epochs, device, n_edges, n_epochs, limit).result()
-    except BrokenProcessPool:
+        run = _in_process(device, n_edges, series.settings["n_epochs"], limit)
+    except EOFError:
         if bytes_needed(n_edges) < memory / 4:  # then it was not for want of memory
             raise ChildProcessError("the process that measures the time of an epoch died") from None
         return None  # killed by the system, which had less memory than it said
@@ -88,6 +86,35 @@ def _measured(request: Request, log: RunLog, device: str, n_edges: int) -> Recor
     record = record_of(series, {"seed": 0, **run})
     log.append([record])
     return record
+
+
+def _in_process(*arguments: Any) -> Record | None:
+    """What `measure_epochs` returns in a process of its own; EOFError if that is killed.
+
+    No pool: its locks lie in /dev/shm, which not every machine has.
+    """
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_measure, args=(sender, *arguments))
+    process.start()
+    sender.close()
+    try:
+        run: Record | Exception | None = receiver.recv()
+    finally:
+        process.terminate()
+        process.join()
+        receiver.close()
+    if isinstance(run, Exception):
+        raise run
+    return run
+
+
+def _measure(sender: Connection, *arguments: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever waits for it ends it
+    try:
+        sender.send(measure_epochs(*arguments))
+    except Exception as error:
+        sender.send(error)
 
 
 def _curve(request: Request, log: RunLog, device: str) -> Curve:
