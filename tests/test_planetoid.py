@@ -191,6 +191,7 @@ def endless_matrix() -> bytes:
         ("allx", dumps("text"), "must hold a sparse matrix"),
         ("allx", dumps(np.array([["a"]])), "something else than numbers"),
         ("allx", broken_matrix(), "must hold a sparse matrix"),
+        ("allx", dumps(np.ones(4)), "must hold a sparse matrix (got shape (4,))"),
         ("allx", endless_matrix(), "must form a non-decreasing sequence"),
         ("ally", dumps(np.eye(3, 2)), "a row for each of allx's 4, got 3"),
         ("ty", dumps(np.eye(3, 2)), "a row for each of tx's 2, got 3"),

@@ -366,6 +366,12 @@ class TableEncoding:
                 f"fill must be one number per numeric column ({len(encoding.numeric)}), "
                 f"got {len(encoding.fill)}"
             )
+        for values in (
+            *(column.categories for column in encoding.categorical),
+            *(column.vocabulary for column in encoding.text),
+        ):
+            if len(set(values)) < len(values):
+                raise ValueError("a column's categories or words must be distinct")
         for column in encoding.text:
             if len(column.idf) != len(column.vocabulary) or not np.isfinite(column.idf).all():
                 raise ValueError(

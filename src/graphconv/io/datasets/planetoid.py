@@ -205,12 +205,15 @@ def _read_matrix(files: PlanetoidFiles, suffix: str) -> sp.csr_array:
     stored = read_pickle(files.contents[suffix], label)
     try:
         state = stored.state if _kind(stored) == "matrix" else None
-        if not isinstance(state, dict):
-            return sp.csr_array(_to_array(stored))
-        data, indices, indptr = (_to_array(state[part]) for part in ("data", "indices", "indptr"))
-        n_rows, n_columns = (int(length) for length in state["_shape"])
-        matrix = sp.csr_array((data, indices, indptr), shape=(n_rows, n_columns))
-        check_sparse(matrix, "it")
+        if isinstance(state, dict):
+            arrays = tuple(_to_array(state[part]) for part in ("data", "indices", "indptr"))
+            n_rows, n_columns = (int(length) for length in state["_shape"])
+            matrix = sp.csr_array(arrays, shape=(n_rows, n_columns))
+            check_sparse(matrix, "it")
+        else:
+            matrix = sp.csr_array(_to_array(stored))
+        if matrix.ndim != 2:
+            raise ValueError(f"got shape {matrix.shape}")
     except _MALFORMED as error:
         raise ValueError(f"{label}: must hold a sparse matrix ({error})") from None
     return matrix
