@@ -18,6 +18,7 @@ import importlib
 import json
 import mmap
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -141,8 +142,8 @@ def lasting(path: Path) -> bytes:
         if path.suffix == ".jsonl":
             lines = [json.loads(line) for line in content.splitlines()]
             return json.dumps(_without_times(lines)).encode() + content[-1:]
-    if content.startswith(b"time,"):
-        return b"".join(line.partition(b",")[2] for line in content.splitlines(keepends=True))
+    if content.startswith(b"time,") or path.suffix in (".md", ".html"):
+        return re.sub(rb"\d{4}-\d\d-\d\d(T[\d:.+]+Z?)?", b"", content)
     return content
 
 
