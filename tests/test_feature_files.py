@@ -77,3 +77,9 @@ def test_training_and_new_nodes(tables, run):
     (tables / "words.csv").write_text("id,word,times\na,blue,2.5\nb,new,1\n")
     run("predict", "model", *given, "--alone", "-o", "out.csv")
     assert len(pd.read_csv("out.csv")) == 4
+
+
+def test_a_matrix_may_not_claim_columns_without_end(tables):
+    sp.save_npz("f.npz", sp.csr_array(([1.0], ([0], [5])), shape=(4, 2**31 - 1)))
+    with pytest.raises(ValueError, match=r"f.npz must have at most 1,048,576 columns for 1 number"):
+        read_tables("edges.csv", "nodes.csv", features="f.npz")

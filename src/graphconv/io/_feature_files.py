@@ -28,6 +28,8 @@ from graphconv.io.wording import count, one_line, shown
 if TYPE_CHECKING:
     import pandas as pd
 
+# Columns beyond the number of entries are empty, but each takes memory: a file may not claim more.
+_MOST_COLUMNS = 1 << 20
 # A file, or a sparse matrix with a row for each row of the node table.
 FeatureSource: TypeAlias = "Source | sp.sparray | sp.spmatrix"
 
@@ -93,6 +95,12 @@ def _matrix(features: Any, name: str) -> sp.csr_array:
     matrix = sp.csr_array(features).astype(np.float64)
     if not np.isfinite(matrix.data).all():
         raise ValueError(f"{name} must hold finite numbers only")
+    most = max(_MOST_COLUMNS, matrix.nnz)
+    if matrix.shape[1] > most:
+        raise ValueError(
+            f"{name} must have at most {most:,} columns for {count(matrix.nnz, 'number')}, "
+            f"got {matrix.shape[1]:,}"
+        )
     return matrix
 
 
