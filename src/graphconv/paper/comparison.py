@@ -87,6 +87,16 @@ def details(cells: Sequence[Cell]) -> tuple[Table, ...]:
     )
 
 
+def short_of_paper(found: Sequence[Cell]) -> list[str]:
+    """Which numbers are more than a point below the paper's, in one sentence."""
+    short = [
+        f"{one.title} on {TITLES[one.dataset]} ({one.ours.mean - one.paper:.1f})"
+        for one in found
+        if one.paper is not None and one.ours.n_runs and one.ours.mean < one.paper - 1
+    ]
+    return [f"More than one point below the paper: {', '.join(short)}."] if short else []
+
+
 def reasons(cells: Sequence[Cell]) -> tuple[str, ...]:
     """For every cell without runs that was tried, why it has none."""
     by_reason: dict[str, list[str]] = {}

@@ -12,7 +12,14 @@ from graphconv.estimators.baselines.settings import VARIANTS, chosen_settings
 from graphconv.estimators.runs import Record, RunLog, Series
 from graphconv.estimators.statistics import fixed, summarise
 from graphconv.paper import random_splits
-from graphconv.paper.comparison import Cell, details, first_reason, overview, reasons
+from graphconv.paper.comparison import (
+    Cell,
+    details,
+    first_reason,
+    overview,
+    reasons,
+    short_of_paper,
+)
 from graphconv.paper.published import DATASETS, TABLE2, TABLE2_SECONDS, TITLES
 from graphconv.paper.recipes import Recipe, gcn_settings
 from graphconv.paper.section import Request, Section
@@ -248,7 +255,7 @@ def section(request: Request, log: RunLog, failed: Mapping[str, str]) -> Section
     shown = ", ".join(_planetoid_choices(found))
     if shown:
         notes.append(f"Planetoid* is the variant with the better validation accuracy: {shown}.")
-    notes += _short_of_paper(found)
+    notes += short_of_paper(found)
     return Section(
         name=NAME,
         title="Table 2: test accuracy of all methods",
@@ -258,16 +265,6 @@ def section(request: Request, log: RunLog, failed: Mapping[str, str]) -> Section
         data={"cells": [one.to_json() for one in found]},
         finished=log.newest(series(Request(request.output, max_epochs=request.max_epochs))),
     )
-
-
-def _short_of_paper(found: list[Cell]) -> list[str]:
-    """Which numbers are more than a point below the paper's, in one sentence."""
-    short = [
-        f"{one.title} on {TITLES[one.dataset]} ({one.ours.mean - one.paper:.1f})"
-        for one in found
-        if one.paper is not None and one.ours.n_runs and one.ours.mean < one.paper - 1
-    ]
-    return [f"More than one point below the paper: {', '.join(short)}."] if short else []
 
 
 def _timed_note(log: RunLog) -> Iterator[str]:

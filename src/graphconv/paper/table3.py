@@ -11,7 +11,14 @@ from graphconv.estimators import scoring
 from graphconv.estimators.runs import RunLog, Series
 from graphconv.estimators.statistics import summarise
 from graphconv.paper import table2
-from graphconv.paper.comparison import Cell, details, first_reason, overview, reasons
+from graphconv.paper.comparison import (
+    Cell,
+    details,
+    first_reason,
+    overview,
+    reasons,
+    short_of_paper,
+)
 from graphconv.paper.published import CITATION, TABLE3
 from graphconv.paper.section import Request, Section
 
@@ -88,7 +95,7 @@ def section(request: Request, log: RunLog, failed: Mapping[str, str]) -> Section
         title="Table 3: propagation models",
         text=_TEXT,
         tables=(overview("Ours, and in brackets the paper's", cells), *details(cells)),
-        notes=reasons(cells),
+        notes=(*short_of_paper(cells), *reasons(cells)),
         data={"cells": [cell.to_json() for cell in cells]},
         finished=log.newest(series(every)),
     )
