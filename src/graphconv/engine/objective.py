@@ -123,6 +123,7 @@ class Objective:
         }
         self._n_copies = network.model.n_copies
         self._agreement = settings.agreement if network.model.agrees else 0.0
+        self._warmup = settings.agreement_warmup
         self._temperature = settings.sharpening
         self._shape = (len(network.seeds), network.program.output.width)
         self._targets: WeakKeyDictionary[LabelledBatch, tuple[Any, Any]] = WeakKeyDictionary()
@@ -136,7 +137,7 @@ class Objective:
         values = [
             plan.forward(own, for_gradients=True) for plan, own in zip(plans, dropouts, strict=True)
         ]
-        by_copy, mean, total = self._loss_of_copies(labelled, values)
+        by_copy, mean, total = self._loss_of_copies(labelled, values, epoch)
         for plan, value, slope, dropped in zip(plans, values, by_copy, dropouts, strict=True):
             own_slopes = plan.gradients(slope.reshape(value.shape), dropped)
             assert not any(own is None for own in own_slopes), "every parameter must be used"
@@ -173,7 +174,7 @@ class Objective:
         return self.weight_decay / 2 * squares
 
     def _loss_of_copies(
-        self, labelled: LabelledBatch, values: list[Any]
+        self, labelled: LabelledBatch, values: list[Any], epoch: int
     ) -> tuple[list[Any], FloatArray, float]:
         """Gradients for the logits of each copy, their mean scores, and the batch's total."""
         # Paper: the loss is summed over the labelled nodes (equation 10); here: their mean, because
@@ -186,13 +187,13 @@ class Objective:
             for slope in slopes:
                 slope *= labelled.total / total  # this process's share of the batch
         if self._agreement:
-            slopes = self._with_agreement(slopes, values, labelled.labels.ndim == 2)
+            slopes = self._with_agreement(slopes, values, labelled.labels.ndim == 2, epoch)
         elif len(slopes) > 1:
             slopes = [slope / len(slopes) for slope in slopes]
         return slopes, mean, total
 
     def _with_agreement(
-        self, slopes: list[Any], values: list[Any], is_multilabel: bool
+        self, slopes: list[Any], values: list[Any], is_multilabel: bool, epoch: int
     ) -> list[Any]:
         """Gradients for all targets: those of labels, and those that make copies agree."""
         n_rows = torch.tensor(float(len(values[0])))
@@ -200,7 +201,9 @@ class Objective:
             self.group.add_up(n_rows, "gradients")
         logits = [torch.as_tensor(own).reshape(-1, *self._shape) for own in values]
         found = agreement_slopes(logits, self._temperature, is_multilabel)
-        factor = self._agreement / max(1.0, float(n_rows))
+        # Copies that know nothing yet would agree on one class for all.
+        grown = 1.0 if epoch >= self._warmup else epoch / self._warmup
+        factor = grown * self._agreement / max(1.0, float(n_rows))
         for own, slope in zip(found, slopes, strict=True):
             own *= factor
             own[: len(slope)] += torch.as_tensor(slope) / len(slopes)

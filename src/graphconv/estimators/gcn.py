@@ -101,6 +101,8 @@ class GCNClassifier(  # type: ignore[call-arg]
         nodes, labelled or not. By default 4 with grand, else 1.
     agreement : float, optional
         Weight of the copies' disagreement in the loss.
+    agreement_warmup : int, optional
+        Epochs in which that weight grows from 0 to what it is.
     sharpening : float, optional
         Temperature of the mean that copies are to agree with: the lower, the surer it is.
     learning_rate : float, optional
@@ -226,6 +228,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         dropout: Any = None,
         copies: int | None = None,
         agreement: float | None = None,
+        agreement_warmup: int | None = None,
         sharpening: float | None = None,
         learning_rate: float | None = None,
         weight_decay: float | None = None,
@@ -265,6 +268,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         self.dropout = dropout
         self.copies = copies
         self.agreement = agreement
+        self.agreement_warmup = agreement_warmup
         self.sharpening = sharpening
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay

@@ -5,9 +5,10 @@ graph, and a multi-layer perceptron predicts from that:
 
     X-bar = 1 / (K + 1) sum_k A-hat^k (mask X),   Z = f(X-bar)
 
-A node thus learns to do without any one of its neighbours. Several copies of the masks are drawn
-at a time, and all nodes, labelled or not, are made to agree with the copies' sharpened mean; see
-`graphconv.engine.agreement`. K is `steps`. The mask commutes with the first weight, so what is
+As with its authors, what is kept is not made larger in training: prediction takes (1 - rate) X for
+mask X. A node thus learns to do without any one of its neighbours. Several copies of the masks are
+drawn at a time, and all nodes, labelled or not, are made to agree with the copies' sharpened mean;
+see `graphconv.engine.agreement`. K is `steps`. The mask commutes with the first weight, so what is
 propagated is X W, which is narrow. The authors drop out elements of X-bar; here those of X are.
 """
 
@@ -37,4 +38,5 @@ class GRAND(GCN):
         total = start
         for _ in range(self.settings.steps):  # Horner's scheme
             total = start + graph.propagate(total)
-        return 1 / (self.settings.steps + 1) * total
+        kept = 1 - self.settings.row_dropout  # undoes that what dropout keeps is made larger
+        return kept / (self.settings.steps + 1) * total

@@ -123,6 +123,9 @@ class Settings:
     agreement: float = setting(
         1.0, number(0), TRAINING, "Weight of the copies' disagreement in the loss."
     )
+    agreement_warmup: int = setting(
+        100, whole(0), TRAINING, "Epochs in which that weight grows from 0 to what it is."
+    )
     sharpening: float = setting(
         0.5,
         number(0, 1, is_open=True),
