@@ -25,13 +25,15 @@ Predict = Callable[[Graph, Settings, list[int]], npt.NDArray[Any]]
 MIN_JUDGES = 20
 HALVES = 5  # what the seed decides here, beside what `mini_batches` and `agreement` number
 
+ALL_SEEN: dict[str, Any] = {"copies": 2, "sharpening": 0.3, "dropout": (0.0, 0.2)}
 # What each is called, what it starts from and what it changes there; of equals the first is taken.
 CANDIDATES: tuple[tuple[str, Settings, dict[str, Any]], ...] = (
     ("random propagation (GRAND)", STRONG, {}),
+    ("random propagation (GRAND), all features seen", STRONG, ALL_SEEN),
     (
-        "random propagation (GRAND), all features seen",
+        "random propagation (GRAND), all features seen, scaled as usual",
         STRONG,
-        {"copies": 2, "sharpening": 0.3, "dropout": (0.0, 0.2)},
+        {**ALL_SEEN, "scaling": "auto", "weight_decay": 1e-3},
     ),
     ("graph convolution", ROBUST, {}),
     ("no graph (multi-layer perceptron)", ROBUST, {"propagation": "none"}),
@@ -72,7 +74,8 @@ def choose_strong(
     """
     if "propagation" in overrides:  # only the layers of a GCN have rules to choose from
         overrides = {"model": "gcn", **overrides}
-    # Counts of words, where rows of length 1 would serve a graph convolution.
+    # Counts of words, where rows of length 1 would serve a graph convolution: rows that add up to 1
+    # are small, and so is what is learned from them.
     is_words = graph.features is not None and fit_scaler(graph.features, "auto").kind == "l2"
     scaling: dict[str, Any] = {"scaling": "row"} if is_words else {}
     start = replace(STRONG, **{**scaling, **overrides})
