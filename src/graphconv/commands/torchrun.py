@@ -82,6 +82,10 @@ class ParallelRequest:
             raise ValueError(f"{what} can't be trained by several processes")
         if dict(self.wanted.settings).get("correct_and_smooth"):
             raise ValueError("--correct-and-smooth can't be had of several processes")
+        if dict(self.wanted.settings).get("normalisation") == "batch":
+            raise ValueError(
+                "--normalisation batch needs all nodes of a step in one process: use layer"
+            )
         if self.wanted.device != "cpu":
             raise ValueError("several processes train on their processors, got --device")
         return Path(name)

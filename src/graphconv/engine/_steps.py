@@ -358,6 +358,53 @@ class LayerNorm(Step):
         return centred, np.sqrt(variance + x.dtype.type(self.epsilon))
 
 
+@dataclass(frozen=True)
+class BatchNorm(Step):
+    """Columns made mean 0 and variance 1 over the rows, times a gain, plus a shift.
+
+    In training mean and variance are those of the rows; the last two weights, which have no
+    gradient and are what prediction takes, then move a tenth of the way to them.
+    """
+
+    trains: bool
+    keeps: ClassVar[Keeps] = "input"
+    epsilon = 1e-5
+    share = 0.1
+
+    def forward(self, given: Given) -> Array:
+        (x,), (gain, shift, *running) = given.inputs, given.weights
+        mean, variance = self._statistics(x, running)
+        if self.trains:
+            for before, now in zip(running, (mean, variance), strict=True):
+                before += x.dtype.type(self.share) * (now - before)
+        factor = gain / np.sqrt(variance + x.dtype.type(self.epsilon))
+        return cast(Array, (x - mean.ravel()) * factor.ravel() + shift.ravel())
+
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        (x,), (gain, _, *running) = given.inputs, given.weights
+        mean, variance = self._statistics(x, running)
+        spread = np.sqrt(variance + x.dtype.type(self.epsilon))
+        standard = (x - mean.ravel()) / spread.ravel()
+        for_gain = _column_sums(gradient * standard, len(gain))
+        for_shift = _column_sums(gradient, len(gain))
+        for_x = gradient
+        if self.trains:  # every row has a say in mean and variance
+            n_rows = x.dtype.type(max(1, len(x)))
+            along = for_shift.ravel() + standard * for_gain.ravel()
+            for_x = gradient - along / n_rows
+        nothing = tuple(np.zeros_like(own) for own in running)
+        return (for_x * (gain / spread).ravel(),), (for_gain, for_shift, *nothing)
+
+    def _statistics(self, x: Array, running: list[Array]) -> list[Array]:
+        """Mean and variance of the columns, each (n_replicas, width)."""
+        if not self.trains or len(x) == 0:
+            return running
+        n_replicas, n_rows = len(running[0]), x.dtype.type(len(x))
+        mean = _column_sums(x, n_replicas) / n_rows
+        centred = x - mean.ravel()
+        return [mean, _column_sums(centred * centred, n_replicas) / n_rows]
+
+
 class NeighbourSum(Step):
     """row_scale * (A + self_weight I) (column_scale * x) on a leading block of rows.
 

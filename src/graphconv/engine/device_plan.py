@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphconv.engine._steps import BatchNorm
 from graphconv.engine.batches import Batch
 from graphconv.graph.names import DEVICES
 from graphconv.io.wording import naming
@@ -21,6 +22,7 @@ from graphconv.kernels import torch_device as kernels
 from graphconv.kernels.torch_device import SparseRows
 from graphconv.models.operations import (
     Activated,
+    BatchNormalised,
     Bias,
     Dropped,
     Features,
@@ -151,7 +153,8 @@ class DevicePlan:
         output, self._output = self._output, None
         assert output is not None
         own = list(self.parameters.values())
-        return list(torch.autograd.grad(output, own, gradient, allow_unused=True))
+        # Running statistics have no gradient, but a place among the parameters.
+        return list(torch.autograd.grad(output, own, gradient, materialize_grads=True))
 
     def _value(
         self, value: Value, found: dict[Value, Tensor], dropouts: Sequence[Dropout | None]
@@ -173,6 +176,8 @@ class DevicePlan:
                 return given[0] + self.parameters[value.bias.name].reshape(-1)
             case Normalised():
                 return self._normalised(value, given[0])
+            case BatchNormalised():
+                return self._columns_normalised(value, given[0])
             case Sum():
                 return given[0] + value.factor * given[1]
             case Multiple():
@@ -244,6 +249,19 @@ class DevicePlan:
         standard = torch.nn.functional.layer_norm(by_replica, (value.width,), eps=EPSILON)
         gain, shift = (self.parameters[own.name] for own in (value.gain, value.shift))
         return (standard * gain + shift).flatten(1)
+
+    def _columns_normalised(self, value: BatchNormalised, x: Tensor) -> Tensor:
+        names = (own.name for own in (value.gain, value.shift, value.mean, value.variance))
+        gain, shift, mean, variance = (self.parameters[name] for name in names)
+        by_replica = _blocks(x, self.n_replicas)
+        if self.drops and len(x):
+            own_variance, own_mean = torch.var_mean(by_replica, dim=0, correction=0)
+            with torch.no_grad():
+                mean.lerp_(own_mean, BatchNorm.share)
+                variance.lerp_(own_variance, BatchNorm.share)
+            mean, variance = own_mean, own_variance
+        factor = gain / (variance + EPSILON).sqrt()
+        return ((by_replica - mean) * factor + shift).flatten(1)
 
     def _neighbours(self, value: Neighbours, x: Tensor) -> Tensor:
         batch = self.batch.batch

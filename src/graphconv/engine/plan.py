@@ -23,6 +23,7 @@ from graphconv.engine._steps import (
     AddMultiple,
     Array,
     Arrays,
+    BatchNorm,
     DenseDropout,
     DenseFeatureProduct,
     DroppedFeatureSum,
@@ -44,6 +45,7 @@ from graphconv.engine.batches import Batch, Scales
 from graphconv.kernels import Csr, Dropout
 from graphconv.models.operations import (
     Activated,
+    BatchNormalised,
     Bias,
     Dropped,
     Features,
@@ -278,7 +280,9 @@ def make_plan(
     return Plan(builder.calls, builder.shapes, len(parameters))
 
 
-def row_step(value: Value, kernels: ModuleType) -> tuple[Step, list[Parameter]]:
+def row_step(
+    value: Value, kernels: ModuleType, trains: bool = False
+) -> tuple[Step, list[Parameter]]:
     """The step of an operation that needs of its inputs the same row alone, and its parameters."""
     match value:
         case Product():
@@ -287,6 +291,9 @@ def row_step(value: Value, kernels: ModuleType) -> tuple[Step, list[Parameter]]:
             return AddBias(), [value.bias]
         case Normalised():
             return LayerNorm(), [value.gain, value.shift]
+        case BatchNormalised():
+            running = [value.mean, value.variance]
+            return BatchNorm(trains), [value.gain, value.shift, *running]
         case Sum():
             return AddMultiple(value.factor), []
         case Multiple():
@@ -350,7 +357,7 @@ class _Builder:
         if isinstance(value, Features):
             raise ValueError("features must meet a weight before anything else")
         given = tuple(self._rows_of(own, self.n_rows(value)) for own in value.inputs)
-        return self._call(*row_step(value, self.kernels), inputs=given)
+        return self._call(*row_step(value, self.kernels, self.drops), inputs=given)
 
     def _rows_of(self, value: Value, n_rows: int) -> Part:
         return self.value_of(value)._replace(n_rows=n_rows)

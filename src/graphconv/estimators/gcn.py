@@ -77,7 +77,8 @@ class GCNClassifier(  # type: ignore[call-arg]
         What follows a hidden layer. One of relu, tanh, elu, none.
     normalisation : str, optional
         What hidden values go through before the activation: 'layer' gives those of a node mean 0
-        and variance 1. One of none, layer.
+        and variance 1, 'batch' those of a column over the nodes that a step of training computes;
+        prediction takes running means of these. One of none, layer, batch.
     residual : bool, optional
         Add a hidden layer's input to its output.
     bias : bool, optional

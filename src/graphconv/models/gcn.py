@@ -24,17 +24,27 @@ class GCN(Model):
         self.layers = [
             (
                 self.weight(f"layers.{k}.weight", n_in, n_out, graph.n_terms),
-                self.vector(f"layers.{k}.bias", n_out) if settings.bias else None,
-                self._norm(k, n_out) if settings.normalisation == "layer" else None,
+                self._bias(k, n_out),
+                self._norm(k, n_out),
             )
             for k, (n_in, n_out) in enumerate(pairwise([n_features, *settings.hidden, n_classes]))
         ]
 
-    def _norm(self, k: int, width: int) -> tuple[Parameter, Parameter] | None:
-        if k == len(self.settings.hidden):
+    def _bias(self, k: int, width: int) -> Parameter | None:
+        # Batch normalisation takes a bias away again: only rounding would move it.
+        is_taken = self.settings.normalisation == "batch" and k < len(self.settings.hidden)
+        return (
+            None if is_taken or not self.settings.bias else self.vector(f"layers.{k}.bias", width)
+        )
+
+    def _norm(self, k: int, width: int) -> list[Parameter] | None:
+        kind = self.settings.normalisation
+        if kind == "none" or k == len(self.settings.hidden):
             return None  # logits stay as they are
-        gain, shift = f"layers.{k}.norm.gain", f"layers.{k}.norm.shift"
-        return self.vector(gain, width, start=1.0), self.vector(shift, width)
+        starts = {"gain": 1.0, "shift": 0.0}
+        if kind == "batch":
+            starts |= {"mean": 0.0, "variance": 1.0}
+        return [self.vector(f"layers.{k}.norm.{own}", width, at) for own, at in starts.items()]
 
     def mixed(self, h: Value, layer: int, graph: Propagation) -> Value:
         """What the graph makes of a layer's product: A-hat H W."""

@@ -126,6 +126,20 @@ class Normalised(Value):
 
 
 @dataclass(frozen=True, eq=False)
+class BatchNormalised(Value):
+    """Columns of mean 0 and variance 1, times a gain, plus a shift (batch normalisation).
+
+    In training mean and variance are those of the rows that are computed, and `mean` and `variance`
+    follow them; prediction takes these, so that a row does not depend on others beside it.
+    """
+
+    gain: Parameter
+    shift: Parameter
+    mean: Parameter
+    variance: Parameter
+
+
+@dataclass(frozen=True, eq=False)
 class Neighbours(Value):
     """S x or, with self-loops of weight lambda, A-hat x: each row sums over its neighbours.
 
@@ -147,8 +161,11 @@ def activate(x: Value, function: str) -> Value:
     return x if function == "none" else Activated((x,), x.width, function)
 
 
-def normalise(x: Value, gain: Parameter, shift: Parameter) -> Value:
-    return Normalised((x,), x.width, gain, shift)
+def normalise(x: Value, gain: Parameter, shift: Parameter, *running: Parameter) -> Value:
+    """Layer normalisation or, given the columns' running mean and variance, batch normalisation."""
+    if not running:
+        return Normalised((x,), x.width, gain, shift)
+    return BatchNormalised((x,), x.width, gain, shift, *running)
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,7 +34,7 @@ Rule = Literal[
 RULES: tuple[Rule, ...] = get_args(Rule)
 Activation = Literal["relu", "tanh", "elu", "none"]
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
-Normalisation = Literal["none", "layer"]
+Normalisation = Literal["none", "layer", "batch"]
 NORMALISATIONS: tuple[Normalisation, ...] = get_args(Normalisation)
 StoppingRule = Literal["settled", "best", "lowest", "window", "consecutive", "none"]
 EARLY_STOPPING: tuple[StoppingRule, ...] = get_args(StoppingRule)
@@ -74,7 +74,8 @@ class Settings:
         one_of(NORMALISATIONS),
         MODEL,
         "What hidden values go through before the activation: 'layer' gives those of a node mean "
-        "0 and variance 1.",
+        "0 and variance 1, 'batch' those of a column over the nodes that a step of training "
+        "computes; prediction takes running means of these.",
     )
     residual: bool = setting(False, SWITCH, MODEL, "Add a hidden layer's input to its output.")
     bias: bool = setting(True, SWITCH, MODEL, "Give layers a bias.")
