@@ -67,7 +67,8 @@ TESTS = {
     ],
     "results": [
         "test_explain", "test_predictions", "test_suggest", "test_inference", "test_drivers",
-        "test_labelling", "test_label_file", "test_provenance", "test_methods_life",
+        "test_labelling", "test_label_file", "test_provenance", "test_held_out",
+        "test_methods_life",
     ],
 }  # fmt: skip
 # Only torchrun's processes run these, and they import the files as they are.
