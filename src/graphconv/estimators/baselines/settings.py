@@ -147,9 +147,9 @@ VARIANTS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "planetoid-t-simple": (
         "planetoid-t",
         {
-            "citeseer": {**_SIMPLE, "dropout": 0.8},
+            "citeseer": {**_SIMPLE, "dropout": 0.8, "window": 3},
             "cora": {**_SIMPLE, "dropout": 0.8, "weight_decay": 5e-3},
-            "pubmed": {**_SIMPLE, "dropout": 0.8},
+            "pubmed": {**_SIMPLE, "dropout": 0.8, "weight_decay": 5e-3},
             "nell": {**_SIMPLE, "n_starts": 500, "window": 3, "n_graph_steps": 300},
         },
     ),
@@ -157,7 +157,7 @@ VARIANTS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         "planetoid-i",
         {
             "citeseer": {**_SIMPLE, "dropout": 0.8, "weight_decay": 5e-3},
-            "cora": {**_SIMPLE, "weight_decay": 5e-3},
+            "cora": {**_SIMPLE, "dropout": 0.8, "weight_decay": 5e-3},
             "pubmed": {**_SIMPLE, "weight_decay": 5e-3},
             "nell": {**_SIMPLE, "n_starts": 500, "walk_length": 4, "window": 4},
         },
