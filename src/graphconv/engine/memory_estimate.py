@@ -287,15 +287,15 @@ def _dense_width(graph: Graph) -> int:
 
 
 def _scaled_bytes(graph: Graph) -> int:
-    """The scaled copy of the features, which a stored graph does without."""
-    if graph.folder is not None:
+    """The scaled copy of the features, which those that are read row by row do without."""
+    if graph.reads_rows or graph.folder is not None:
         return 0
     return _n_feature_numbers(graph) * (8 if sp.issparse(graph.features) else 4)
 
 
 def _scaling_bytes(graph: Graph) -> int:
     """Statistics of the columns in double precision, with the squares beside the numbers."""
-    if graph.folder is not None:
+    if graph.reads_rows or graph.folder is not None:
         return 3 * 8 * (1 << 22)
     return _n_feature_numbers(graph) * (24 if sp.issparse(graph.features) else 16)
 

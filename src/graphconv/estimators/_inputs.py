@@ -101,7 +101,7 @@ def check_features(estimator: Any, X: Any, reset: bool) -> Any:
     if X is None:
         return None
     return validate_data(
-        estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
+        estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32, np.float16]
     )
 
 

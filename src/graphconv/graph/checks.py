@@ -134,8 +134,10 @@ def check_features(features: Any, n_nodes: int) -> Any:
         )
     if values.dtype.kind not in "biuf":
         raise ValueError(f"features must be numbers, got dtype {values.dtype}")
-    with np.errstate(over="ignore"):
-        matrix = matrix.astype(np.float32)
+    # Dense half precision is kept: whatever computes reads it row by row.
+    if sp.issparse(matrix) or matrix.dtype != np.float16:
+        with np.errstate(over="ignore"):
+            matrix = matrix.astype(np.float32)
     values = matrix.data if sp.issparse(matrix) else matrix
     if not np.isfinite(values).all():
         if sp.issparse(matrix):
@@ -147,7 +149,8 @@ def check_features(features: Any, n_nodes: int) -> Any:
             row, column = (int(ends[0]) for ends in np.nonzero(~np.isfinite(values)))
             value = values[row, column]
         raise ValueError(
-            f"features must be finite float32 numbers, got {value} at node {row}, column {column}"
+            f"features must be finite {values.dtype} numbers, got {value} at node {row}, column "
+            f"{column}"
         )
     if sp.issparse(matrix):
         return sealed_matrix(_with_narrow_indices(matrix))

@@ -2,8 +2,8 @@
 
 Arrays enter, a frozen and validated `Graph` leaves. Every check on data is made here, by
 graph_checks.py, so nothing further down the line looks at it again: adjacency is a canonical CSR
-matrix with finite, positive weights, features are finite float32, labels are class numbers with -1
-for "unknown".
+matrix with finite, positive weights, features are finite float32 (or dense and float16), labels
+are class numbers with -1 for "unknown".
 """
 
 from __future__ import annotations
@@ -150,6 +150,12 @@ class Graph:
     def folder(self) -> Path | None:
         """Where the graph is stored, if its arrays are memory-mapped from there; else None."""
         return self.__dict__.get("_folder")
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether features are read and scaled row by row: from disk, or from half precision."""
+        is_half = getattr(self.features, "dtype", None) == np.float16
+        return self.features is not None and (self.folder is not None or is_half)
 
     def _fix(self, **fields: object) -> None:
         for name, value in fields.items():

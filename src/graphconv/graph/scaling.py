@@ -39,14 +39,19 @@ class FeatureScaler:
     scale: FloatArray | None = None
 
     def transform(self, features: Features | None) -> Features | None:
-        if features is None or self.kind == "none":
+        if features is None:
+            return None
+        if features.dtype == np.float16:
+            features = features.astype(np.float32)
+        if self.kind == "none":
             return features
         if self.kind in ("row", "l2"):
             return _divide_rows(features, self.kind)
         assert self.mean is not None
         assert self.scale is not None
         if not sp.issparse(features):
-            scaled: FloatArray = (features - self.mean) / self.scale
+            scaled: FloatArray = features - self.mean
+            scaled /= self.scale
             return scaled
         scaled_sparse = features @ sp.diags_array(1 / self.scale)
         centred = np.flatnonzero(self.mean)
@@ -64,7 +69,7 @@ class FeatureScaler:
 
 
 class StoredFeatures:
-    """Features that lie on disk: rows are read and scaled when they are asked for.
+    """Features on disk or in half precision: rows are read and scaled when they are asked for.
 
     Every scaling treats a row by itself once its statistics are known, so rows scaled alone are
     bit for bit those of a matrix scaled whole.
@@ -77,10 +82,10 @@ class StoredFeatures:
 
     def take(self, rows: IntArray | slice) -> Features:
         """Some rows as float32, dense or sparse as they are stored."""
-        if not sp.issparse(self.features):
-            return self.scaler.transform(self.features[rows].astype(np.float32))
         if isinstance(rows, slice):
-            rows = np.arange(self.shape[0])[rows]
+            rows = np.arange(*rows.indices(self.shape[0]))
+        if not sp.issparse(self.features):
+            return self._take_dense(rows)
         # scipy would convert all indices of a matrix whose arrays are of two types.
         part = reference.sample_rows(
             self.features.indptr, self.features.indices, self.features.data, rows
@@ -89,9 +94,21 @@ class StoredFeatures:
         matrix = sp.csr_array((part.values, part.columns, part.indptr), shape=shape)
         return self.scaler.transform(matrix)
 
+    def _take_dense(self, rows: IntArray) -> FloatArray:
+        """A block at a time: what converting and scaling need beside is no more than a block."""
+        taken: FloatArray = np.empty((len(rows), self.shape[1]), dtype=np.float32)
+        for first in range(0, len(rows), self._block_rows):
+            part = slice(first, first + self._block_rows)
+            taken[part] = self.scaler.transform(self.features[rows[part]].astype(np.float32))
+        return taken
+
+    @property
+    def _block_rows(self) -> int:
+        return max(1, BLOCK_NUMBERS // max(1, self.shape[1]))
+
     def blocks(self) -> Iterator[Features]:
         """All rows, some at a time, without keeping what was read."""
-        n_rows = max(1, BLOCK_NUMBERS // max(1, self.shape[1]))
+        n_rows = self._block_rows
         for first in range(0, self.shape[0], n_rows):
             yield self.take(slice(first, first + n_rows))
             if not sp.issparse(self.features):
@@ -103,7 +120,7 @@ class StoredFeatures:
 def fit_stored_scaler(
     features: Features, kind: Scaling = "auto", combine: Combine | None = None
 ) -> FeatureScaler:
-    """What `fit_scaler` learns, from features on disk, in two passes over blocks of rows.
+    """What `fit_scaler` learns, from stored features, in two passes over blocks of rows.
 
     Where other processes have the other rows, `combine` gives the sum or the maximum ("sum", "max")
     of numbers over all of them.

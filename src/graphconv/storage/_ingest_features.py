@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from graphconv.graph.half_precision import RoundingLoss
 from graphconv.io.delimited import SPARSE_BELOW, WIDE
 from graphconv.io.derived_columns import DerivedColumn, names_with_weights, with_derived
 from graphconv.io.number_columns import neutral_number
@@ -235,11 +236,17 @@ def _write_blocks(work: Work, encoding: TableEncoding, is_sparse: bool) -> None:
     arrays = work.found["arrays"]
     advance = counter(work.progress, "writing features", n_nodes)
     if not is_sparse:
-        kind = "<f2" if work.request.feature_type == "float16" else "<f4"
+        is_half = work.request.feature_type == "float16"
+        kind = "<f2" if is_half else "<f4"
         dense = ArrayWriter(work.folder / "features.bin", kind, (n_columns,))
+        loss = RoundingLoss(n_columns)
         for block in blocks:
             dense.append(block)
+            if is_half:
+                loss.add(block)
             advance(len(block))
+        if is_half and (told := loss.told(encoding.feature_names)):
+            work.note(told)
         arrays["features"] = dense.close().to_json()
         return
     parts = {"indices": "<i4", "data": "<f4", "indptr": "<i8"}

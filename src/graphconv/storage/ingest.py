@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from graphconv import __version__
+from graphconv.graph.half_precision import in_half_precision
 from graphconv.io.column_names import settled_names
 from graphconv.io.databases import is_database, without_password
 from graphconv.io.files import json_text, put_in_place, remove_leftovers, replacing_file
@@ -231,13 +232,19 @@ def _ingest_whole(request: IngestRequest, output: Path, progress: Progress) -> d
     notes = [str(note).removesuffix(" (directed=True keeps directions)") for note in loaded.notes]
     notes.append("read whole into memory: tables of this kind can't be read piece by piece")
     encoding = loaded.encoding or TableEncoding()
+    graph = loaded.graph
+    if request.feature_type == "float16" and isinstance(graph.features, np.ndarray):
+        names = graph.feature_names or [f"f{place}" for place in range(graph.n_features)]
+        halved, told = in_half_precision(graph.features, names)
+        graph = replace(graph, features=halved)
+        notes.append(told)
     return store_graph(
-        loaded.graph,
+        graph,
         output,
         {
             "name": request.options.name or output.name,
             "encoding": encoding.to_json(),
-            "notes": [*notes, *loaded.columns],
+            "notes": [note for note in (*notes, *loaded.columns) if note],
             "options": _shown_options(request.options),
             "sources": [
                 without_password(source) if is_database(source) else Path(source).name

@@ -353,10 +353,8 @@ def _probabilities_undescribed(fitted: FittedGCN, nodes: IntArray) -> FloatMatri
 def _scaled_features(graph: Graph, settings: Settings) -> tuple[FeatureScaler, Any]:
     """A scaler that suits the features, and what it makes of them."""
     kind = settings.scaling
-    if graph.folder is None or graph.features is None:
-        scaler = fit_scaler(graph.features, kind)
-    else:
-        scaler = fit_stored_scaler(graph.features, kind)
+    fit = fit_stored_scaler if graph.reads_rows else fit_scaler
+    scaler = fit(graph.features, kind)
     return scaler, scaled_features(graph, scaler)
 
 

@@ -250,14 +250,9 @@ class FittedGCN:
             return self._batches[graph]
         features = scaled_features(graph, self.scaler)
         batch = make_batch(graph, nodes, n_hops=self.network.n_hops, features=features)
-        if nodes is None and graph.adjacency.nnz + n_numbers(features) < MOST_KEPT:
+        if nodes is None and n_numbers_of(graph) < MOST_KEPT:
             self._batches[graph] = batch
         return batch
-
-
-def n_numbers(features: Any) -> int:
-    """How many numbers features hold; of sparse ones, those that are not zero."""
-    return 0 if features is None else int(getattr(features, "nnz", features.size))
 
 
 def _pieces(array: FloatMatrix) -> Iterator[FloatMatrix]:
@@ -283,7 +278,7 @@ def works_in_blocks(graph: Graph, network: Network) -> bool:
 
 
 def scaled_features(graph: Graph, scaler: FeatureScaler) -> Any:
-    """The features as a model sees them; a stored graph's are scaled when they are read."""
-    if graph.folder is None or graph.features is None:
-        return scaler.transform(graph.features)
-    return StoredFeatures(graph.features, scaler)
+    """The features as a model sees them; stored ones are scaled when they are read."""
+    if graph.reads_rows:
+        return StoredFeatures(graph.features, scaler)
+    return scaler.transform(graph.features)
