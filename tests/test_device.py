@@ -284,6 +284,9 @@ def test_auto_takes_a_device_for_work_that_is_worth_it(monkeypatch):
     assert choose_device("auto", 1000) is None
     assert choose_device("auto", device_plan.LEAST_NUMBERS) == torch.device("cuda")
     assert choose_device("cuda", 1000) == torch.device("cuda")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    found = [choose_device("cuda", 1000, process) for process in range(4)]
+    assert found == [torch.device(name) for name in ("cuda", "cuda:1", "cuda:0", "cuda:1")]
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     assert choose_device("auto", device_plan.LEAST_NUMBERS) == torch.device("mps")

@@ -192,6 +192,29 @@ def test_losses_are_those_of_one_process(trained, monkeypatch, run, name):
     pd.testing.assert_frame_equal(pd.read_parquet(f"{name}.parquet"), tables[1], atol=1e-5)
 
 
+ON_A_DEVICE = ("dense", "featureless", "first-order", "sampled", "model appnp", "model grand")
+
+
+def test_every_process_may_have_a_device(trained, tmp_path):
+    """Rows of others travel by way of the processors; the losses are those of the kernels."""
+    wanted = [
+        ["train", graph, *map(str, options), "--device", "cuda", "-o", str(tmp_path / name), "-q"]
+        for name, (graph, _, options) in TRAININGS.items()
+        if name in ON_A_DEVICE
+    ]
+    program = (str(ROOT / "tests" / "on_a_device.py"),)
+    done = end(launch(2, json.dumps(wanted), cwd=trained, program=program))
+    assert done.code == 0, done
+    for name in ON_A_DEVICE:
+        by_torch, by_kernels = (
+            json.loads((folder / "model.json").read_text())["history"]
+            for folder in (tmp_path / name, trained / f"several {name}")
+        )
+        for kind in ("train_loss", "validation_loss"):
+            first = [own[kind][:20] for own in (by_torch, by_kernels)]
+            np.testing.assert_allclose(*first, rtol=1e-4, err_msg=f"{name}, {kind}")
+
+
 def weights(folder):
     return (folder / "model.safetensors").read_bytes()
 

@@ -23,6 +23,8 @@ from graphconv.commands.process_table import show_costs
 from graphconv.commands.train import about_earlier, about_kernels, finish, tell_if_finished
 from graphconv.commands.training_job import Job, ModelRequest, identity_of, load_job, resolve
 from graphconv.engine.blocks import Array, Space, n_stages, run_in_blocks
+from graphconv.engine.device_plan import NO_MEMORY_FOR_BATCH, choose_device, out_of_memory_says
+from graphconv.engine.memory_estimate import n_numbers_of
 from graphconv.engine.network import Network
 from graphconv.engine.objective import LabelledBatch
 from graphconv.graph import Graph
@@ -86,8 +88,6 @@ class ParallelRequest:
             raise ValueError(
                 "--normalisation batch needs all nodes of a step in one process: use layer"
             )
-        if self.wanted.device != "cpu":
-            raise ValueError("several processes train on their processors, got --device")
         return Path(name)
 
 
@@ -245,6 +245,7 @@ class _Trainer:
                 wanted.seeds,
                 cast(KernelName, wanted.kernels),
                 part.n_features,
+                self._device(),
             )
         )
         self.scaler = self._fit_scaler()
@@ -261,6 +262,11 @@ class _Trainer:
             agrees=self.network.model.agrees,
         )
         self.has_state = plan["has_state"]
+
+    def _device(self) -> torch.device | None:
+        """That of this process: of several graphics cards of a machine each has its own."""
+        process = int(os.environ.get("LOCAL_RANK", 0))
+        return choose_device(self.request.wanted.device, n_numbers_of(self.part.graph), process)
 
     def _fit_scaler(self) -> FeatureScaler:
         if self.part.graph.features is None:
@@ -282,7 +288,10 @@ class _Trainer:
         resume_from = self._state()
         self.n_earlier = 0 if resume_from is None else len(resume_from["epochs"])
         started = time.perf_counter()
-        with screen.training(f"training on {self.part.graph.name}") as on_epoch:
+        with (
+            screen.training(f"training on {self.part.graph.name}") as on_epoch,
+            out_of_memory_says(NO_MEMORY_FOR_BATCH),
+        ):
             state = train(
                 self.network,
                 batches,
@@ -294,6 +303,7 @@ class _Trainer:
                 group=self.processes,
             )
         self.seconds = time.perf_counter() - started
+        self.network = self.network.on(None)
         return state
 
     def _state(self) -> dict[str, torch.Tensor] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -40,11 +41,16 @@ from graphconv.models.operations import (
 
 # Numbers of a graph, edges and features, above which a device that is there is worth the way.
 LEAST_NUMBERS = 10_000_000
+NO_MEMORY_FOR_BATCH = (
+    "{device} must have memory for a batch, but ran out: train in mini-batches, by {batch_size}"
+)
 EPSILON = 1e-5  # of layer normalisation
 
 
-def choose_device(name: str, n_numbers: int) -> torch.device | None:
+def choose_device(name: str, n_numbers: int, process: int = 0) -> torch.device | None:
     """The device of a name; None is the processor with the kernels made for it.
+
+    Of several graphics cards, each process of a machine takes its own.
 
     Examples
     --------
@@ -60,9 +66,13 @@ def choose_device(name: str, n_numbers: int) -> torch.device | None:
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if name == "auto":
         first = next((own for own, is_there in there.items() if is_there), None)
-        return None if first is None or n_numbers < LEAST_NUMBERS else torch.device(first)
+        if first is None or n_numbers < LEAST_NUMBERS:
+            return None
+        name = first
     if not there[name]:
         raise ValueError(naming("{device} must be there to be used, but torch finds no {}", name))
+    if name == "cuda" and process:
+        return torch.device(name, process % torch.cuda.device_count())
     return torch.device(name)
 
 
@@ -122,7 +132,6 @@ class DevicePlan:
         drops: bool,
         target: Value | None = None,
     ) -> None:
-        assert not batch.batch.has_halo, "processes that train together do so on their processors"
         self.program = program
         self.batch = batch
         self.parameters = dict(parameters)
@@ -268,7 +277,11 @@ class DevicePlan:
         if batch.is_summed and value is self.program.summed_features:
             return x
         hop = self.program.hops[value]
-        n_out, n_in = batch.n_within[hop], batch.n_within[hop + 1]
+        n_out, x = batch.n_within[hop], x[: batch.n_within[hop + 1]]
+        if batch.has_halo:
+            run: Any = _WithHalo  # whose `apply` torch has no types for
+            x = cast(Tensor, run.apply(batch, hop, x))
+        n_in = len(x)
         weights = value.self_loops
         if isinstance(weights, Parameter):
             self_weight = torch.nn.functional.softplus(self.parameters[weights.name])
@@ -278,12 +291,28 @@ class DevicePlan:
         is_alone = total <= torch.finfo(total.dtype).tiny
         scale = torch.where(is_alone, 0, 1 / torch.where(is_alone, 1, total))
         scale = (scale if self.directed else scale.sqrt())[:, :, None]
-        by_replica = _blocks(x[:n_in], self.n_replicas)
+        by_replica = _blocks(x, self.n_replicas)
         scaled = by_replica if self.directed else scale * by_replica
         summed = kernels.product(self.batch.adjacency(n_out, n_in), scaled.flatten(1))
         own = self_weight[None, :, None] * scaled[:n_out]
         both = _blocks(summed, self.n_replicas) + own
         return (scale[:n_out] * both).flatten(1)
+
+
+class _WithHalo(torch.autograd.Function):
+    """Rows of this process with those of others after them, which travel by way of processors."""
+
+    @staticmethod
+    def forward(ctx: Any, batch: Batch, hop: int, x: Tensor) -> Tensor:
+        ctx.saved = (batch, hop)
+        return torch.from_numpy(batch.with_halo(x.cpu().numpy(), hop)).to(x.device)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        batch, hop = ctx.saved
+        slope = gradients[0].contiguous()
+        found = batch.halo_gradient(slope.cpu().numpy(), hop)
+        return None, None, torch.from_numpy(found).to(slope.device)
 
 
 def _blocks(x: Tensor, n_blocks: int) -> Tensor:

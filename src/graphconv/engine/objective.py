@@ -245,12 +245,16 @@ class Objective:
         return found
 
 
-def _added_up(slopes: Sequence[Array], group: Group) -> list[Array]:
-    """Gradients summed over all processes, in one message."""
-    flat = torch.cat([torch.from_numpy(slope).reshape(-1) for slope in slopes])
+def _added_up(slopes: Sequence[Any], group: Group) -> list[Any]:
+    """Gradients summed over all processes, in one message; arrays, or tensors of a device."""
+    own = [torch.as_tensor(slope) for slope in slopes]
+    flat = torch.cat([slope.reshape(-1) for slope in own]).cpu()
     group.add_up(flat, "gradients")
-    parts = torch.split(flat, [slope.size for slope in slopes])
-    return [part.numpy().reshape(slope.shape) for part, slope in zip(parts, slopes, strict=True)]
+    parts = torch.split(flat, [slope.numel() for slope in own])
+    found = [
+        part.reshape(slope.shape).to(slope.device) for part, slope in zip(parts, own, strict=True)
+    ]
+    return found if isinstance(slopes[0], Tensor) else [part.numpy() for part in found]
 
 
 def _mean_scores(scores: FloatArray, total: float, group: Group | None) -> tuple[FloatArray, float]:

@@ -18,7 +18,11 @@ from torch import Tensor
 
 from graphconv import kernels as kernel_choice
 from graphconv.engine.batches import feature_rows, make_batch
-from graphconv.engine.device_plan import choose_device, out_of_memory_says
+from graphconv.engine.device_plan import (
+    NO_MEMORY_FOR_BATCH,
+    choose_device,
+    out_of_memory_says,
+)
 from graphconv.engine.feature_storage import faster_features
 from graphconv.engine.memory_estimate import n_numbers_of, settle_batches
 from graphconv.engine.mini_batches import MiniBatches
@@ -235,9 +239,7 @@ def _train(
         )
         batches = parts.training
         watched = parts.validation if len(graph.validation_index) else None
-    with out_of_memory_says(
-        "{device} must have memory for a batch, but ran out: train in mini-batches, by {batch_size}"
-    ):
+    with out_of_memory_says(NO_MEMORY_FOR_BATCH):
         state = train(
             network,
             batches,
