@@ -224,7 +224,8 @@ void scatter_features(const FeatureScatter<T, I>& scatter, std::int64_t n_entrie
             ++counts[a.rows.indices[e] >> shift];
         }
     }
-    const int wanted = 2 * threads() < kMaxChunks ? 2 * threads() : kMaxChunks;
+    // One for each thread: every range goes over all rows to find its entries.
+    const int wanted = threads() < kMaxChunks ? threads() : kMaxChunks;
     Chunks ranges;
     ranges.n = 0;
     ranges.bounds[0] = 0;
