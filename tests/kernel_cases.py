@@ -82,7 +82,13 @@ def big_results(native: ModuleType) -> dict[str, Array]:
         )
     for width in (256, 300):  # weights in slices, the last of 300 columns narrower
         weight = rng.standard_normal((3000, width)).astype(np.float32)
-        results[f"slices {width}"] = native.feature_product(wide, weight)
+        dense = rng.standard_normal((3000, width)).astype(np.float32)
+        for dropout in (None, one):
+            which = f"slices {width} {dropout is not None}"
+            results[which] = native.feature_product(wide, weight, dropout)
+            results[f"{which} transposed"] = native.feature_product_transposed(
+                wide, dense, 3000, dropout
+            )
     packed = native.pack_rows(make_rows(2000, 400, density=0.4, seed=3)[0], 400, 4)
     for width in (32, 64, 100, 256):
         weight = rng.standard_normal((400, width)).astype(np.float32)
