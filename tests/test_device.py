@@ -48,7 +48,7 @@ CASES = {
         "dropout": 0.2,
     },
     "rates": {"hidden": (8, 8), "dropout": (0.3, 0.0, 0.6)},
-    "batch": {"hidden": (8, 8), "normalisation": "batch"},
+    "batch": {"hidden": (8, 8), "normalisation": "batch", "jumping_knowledge": True},
     "wide": {"hidden": (40,), "activation": "tanh"},
     "no dropout": {"dropout": 0.0},
     "last layer alone": {"hidden": ()},

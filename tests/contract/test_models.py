@@ -30,6 +30,7 @@ VARIANTS = {
         " deep": {"hidden": (8, 8, 8), "residual": True, "normalisation": "layer"},
         " learned": {"self_loop_weight": "learn", "activation": "elu"},
         " batch": {"hidden": (8, 8), "normalisation": "batch"},
+        " jumping": {"hidden": (8, 8, 8), "jumping_knowledge": True, "residual": True},
     }.items()
 }
 VARIANT = pytest.mark.parametrize("variant", VARIANTS)

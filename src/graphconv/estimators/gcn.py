@@ -81,6 +81,9 @@ class GCNClassifier(  # type: ignore[call-arg]
         prediction takes running means of these. One of none, layer, batch.
     residual : bool, optional
         Add a hidden layer's input to its output.
+    jumping_knowledge : bool, optional
+        Give the last layer the sum of all hidden layers, which must be of one width, in place of
+        the last of them.
     bias : bool, optional
         Give layers a bias.
     steps : int, optional
@@ -220,6 +223,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         activation: Activation | None = None,
         normalisation: Normalisation | None = None,
         residual: bool | None = None,
+        jumping_knowledge: bool | None = None,
         bias: bool | None = None,
         steps: int | None = None,
         restart: float | None = None,
@@ -260,6 +264,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         self.activation = activation
         self.normalisation = normalisation
         self.residual = residual
+        self.jumping_knowledge = jumping_knowledge
         self.bias = bias
         self.steps = steps
         self.restart = restart

@@ -6,7 +6,9 @@ softmax is the loss's, so logits leave.
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import pairwise
+from operator import add
 
 from graphconv.models.model import Model
 from graphconv.models.operations import Parameter, Value, activate, dropout, normalise
@@ -52,7 +54,10 @@ class GCN(Model):
 
     def logits(self, x: Value, graph: Propagation) -> Value:
         h = x
+        hidden: list[Value] = []
         for k, (weight, bias, norm) in enumerate(self.layers):
+            if self.settings.jumping_knowledge and k == len(self.layers) - 1:
+                h = reduce(add, hidden)
             entered = dropout(h, self.dropout_rate(k))
             h = self.mixed(entered @ weight, k, graph)
             h = h if bias is None else h + bias
@@ -61,4 +66,5 @@ class GCN(Model):
                 h = activate(h, self.settings.activation)
                 if self.settings.residual and k > 0 and h.width == entered.width:
                     h = h + entered
+                hidden.append(h)
         return h  # Z = softmax(h): the loss takes h itself

@@ -78,6 +78,13 @@ class Settings:
         "computes; prediction takes running means of these.",
     )
     residual: bool = setting(False, SWITCH, MODEL, "Add a hidden layer's input to its output.")
+    jumping_knowledge: bool = setting(
+        False,
+        SWITCH,
+        MODEL,
+        "Give the last layer the sum of all hidden layers, which must be of one width, in place "
+        "of the last of them.",
+    )
     bias: bool = setting(True, SWITCH, MODEL, "Give layers a bias.")
     steps: int = setting(
         10,
@@ -202,6 +209,14 @@ class Settings:
         if self.fanout != "all" and self.propagation == "chebyshev":
             raise ValueError(
                 naming("{fanout} must be 'all' with the chebyshev rule, got {!r}", self.fanout)
+            )
+
+        if self.jumping_knowledge and len(set(self.hidden)) != 1:
+            raise ValueError(
+                naming(
+                    "{hidden} must be layers of one width with {jumping_knowledge}, got {}",
+                    ", ".join(map(str, self.hidden)) or "none",
+                )
             )
 
     def fanouts(self, n_hops: int) -> tuple[int, ...] | None:
