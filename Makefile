@@ -112,13 +112,21 @@ wheels: $(BIN)/pip
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist/repaired dist/*.whl
 	bash scripts/try_wheel.sh $(PYTHON) dist/repaired/*.whl
 
-# A part of the tests on the oldest Python with the oldest dependencies that pyproject.toml admits,
-# and on the newest with the newest. Downloads some gigabytes for each.
-OLDEST ?= python3.10
-NEWEST ?= python3.13
+# The tests on every Python from 3.10 to 3.14 that is here: the oldest with the oldest dependencies
+# that pyproject.toml admits, the others with the newest. Some gigabytes each, removed afterwards, and
+# perhaps an hour; TESTS names some of the tests.
+PYTHONS ?= $(foreach n,10 11 12 13 14,$(firstword $(wildcard $(HOME)/.pyenv/versions/3.$(n).*/bin/python) \
+	$(shell command -v python3.$(n))))
+TESTS ?=
 versions:
-	bash scripts/try_version.sh $(OLDEST) lowest
-	bash scripts/try_version.sh $(NEWEST) newest
+	@for python in $(PYTHONS); do \
+		which=$$([ $$python = $(firstword $(PYTHONS)) ] && echo lowest || echo newest); \
+		bash scripts/try_version.sh $$python $$which $(TESTS) || failed="$$failed $$python"; \
+	done; \
+	for n in 10 11 12 13 14; do \
+		case " $(PYTHONS) " in *3.$$n*) ;; *) echo "not run: there is no Python 3.$$n here";; esac; \
+	done; \
+	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 # Dependencies with versions and licences, as CycloneDX, into dist/; and what is known against them.
 # The programs for it have an environment of their own, so that they are not among the dependencies.
