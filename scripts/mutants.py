@@ -49,7 +49,7 @@ TESTS = {
     "models": [
         "test_model", "test_propagation", "test_settings", "test_spectral_filter", "test_appnp",
         "test_grand", "test_option_groups", "test_golden_models", "test_work", "test_memory",
-        "contract/test_models",
+        "test_summing", "contract/test_models",
     ],
     "training": [
         "test_training", "test_early_stopping", "test_fitting", "test_calibration", "test_resume",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -86,35 +84,26 @@ def test_any_other_error_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
         epoch_timing.measure_epochs("cuda", 1000, 3, FREE)
 
 
-class Pool:
-    """Stands for a process that measures, and keeps what it was asked."""
+class Process:
+    """Stands for the process that measures, and keeps what it was asked."""
 
-    error: ClassVar[Exception | None] = None
-    asked: ClassVar[list[Any]] = []
+    def __init__(self) -> None:
+        self.is_killed = False
+        self.asked: list[Any] = []
 
-    def __init__(self, *given: Any, **more: Any) -> None: ...
-
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(self, *given: Any) -> None: ...
-
-    def submit(self, task: Any, *given: Any) -> Future[Any]:
-        Pool.asked.append(given)
+    def __call__(self, *given: Any) -> Any:
+        self.asked.append(given)
         _, n_edges, n_epochs, _ = given
-        done: Future[Any] = Future()
-        if Pool.error is not None:
-            done.set_exception(Pool.error)
-        else:
-            done.set_result({"seconds": n_edges / 1e5, "epochs": n_epochs, "n_edges": n_edges})
-        return done
+        if self.is_killed:
+            raise EOFError
+        return {"seconds": n_edges / 1e5, "epochs": n_epochs, "n_edges": n_edges}
 
 
 @pytest.fixture
-def pool(monkeypatch: pytest.MonkeyPatch) -> type[Pool]:
-    monkeypatch.setattr(timing, "ProcessPoolExecutor", Pool)
-    Pool.error, Pool.asked = None, []
-    return Pool
+def process(monkeypatch: pytest.MonkeyPatch) -> Process:
+    made = Process()
+    monkeypatch.setattr(timing, "_in_process", made)
+    return made
 
 
 def measure(folder: Path, **more: Any) -> Any:
@@ -124,11 +113,11 @@ def measure(folder: Path, **more: Any) -> Any:
 
 
 def test_a_process_may_take_most_of_the_free_memory(
-    pool: type[Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    process: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timing, "available_memory", lambda: 10e9)
     section = measure(tmp_path, timing_devices=("cpu", "cuda:0"))
-    assert pool.asked == [
+    assert process.asked == [
         ("cpu", 1000, 100, 9e9),
         ("cpu", 4000, 100, 9e9),
         ("cuda:0", 1000, 100, FREE),
@@ -140,12 +129,12 @@ def test_a_process_may_take_most_of_the_free_memory(
 
 
 def test_what_does_not_fit_is_a_star(
-    pool: type[Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    process: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # 450 bytes an edge and 500 MB: 2 million edges need 1.4 GB, of 1.5 GB nine tenths are 1.35.
     monkeypatch.setattr(timing, "available_memory", lambda: 1.5e9)
     section = measure(tmp_path, sizes=(1_000, 2_000_000, 3_000_000), runs=7)
-    assert [asked[1:3] for asked in pool.asked] == [(1000, 7)]
+    assert [asked[1:3] for asked in process.asked] == [(1000, 7)]
     assert section.data["out"] == 2_000_000
     assert section.tables[0].rows[-1] == ("2,000,000", "*", "-", "-")
     assert section.notes[0] == "* does not fit in the free memory: it would need about 1 GB."
@@ -153,9 +142,9 @@ def test_what_does_not_fit_is_a_star(
 
 
 def test_a_process_that_dies_with_memory_to_spare_is_an_error(
-    pool: type[Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    process: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool.error = BrokenProcessPool()
+    process.is_killed = True
     # 1,000 edges need 0.5 GB.
     monkeypatch.setattr(timing, "available_memory", lambda: 3e9)
     with pytest.raises(ChildProcessError, match="process that measures the time of an epoch died"):
@@ -167,17 +156,18 @@ def test_a_process_that_dies_with_memory_to_spare_is_an_error(
 
 
 def test_a_quick_look_stops_at_a_million_edges(
-    pool: type[Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    process: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timing, "available_memory", lambda: 1e15)
     section = measure(tmp_path, sizes=(), runs=5)
-    assert [asked[1] for asked in pool.asked] == [
+    assert [asked[1] for asked in process.asked] == [
         1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000,
     ]  # fmt: skip
     assert "Fewer than 100 epochs, since fewer were asked for: a quick look." in section.notes
-    pool.asked = []
+    process.asked = []
     measure(tmp_path / "full", sizes=())
-    assert [asked[1] for asked in pool.asked][-3:] == [10_000_000, 30_000_000, 100_000_000]
+    assert [asked[1] for asked in process.asked] == list(timing.EDGES)
+    assert timing.EDGES[-2:] == (10_000_000, 100_000_000)
 
 
 def test_the_line_is_fitted_to_the_larger_half() -> None:

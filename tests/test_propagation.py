@@ -18,6 +18,7 @@ from graphconv.models.propagation import (
     Propagation,
     largest_eigenvalue,
     normalised_laplacian,
+    renormalised_adjacency,
 )
 from graphconv.models.settings import RULES
 from graphconv.training.fit import fit_gcn
@@ -338,3 +339,13 @@ def test_copies_and_pickles_give_the_same(duplicate):
     x = np.random.default_rng(6).standard_normal((4, 2))
     batch = make_batch(WEIGHTED, n_hops=1, features=x, dtype=np.float64)
     assert torch.equal(duplicate(network)(batch), network(batch))
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_renormalised_adjacency_by_hand(directed):
+    # 0 -> 1 -> 2: with loops the degrees are 2, 3 and 2, whichever way the edges go.
+    path = np.diag(np.ones(2), 1)
+    found = renormalised_adjacency(Graph(path if directed else path + path.T, directed=directed))
+    across = 6**-0.5
+    expected = [[1 / 2, across, 0], [across, 1 / 3, across], [0, across, 1 / 2]]
+    np.testing.assert_allclose(found.toarray(), expected, rtol=1e-6)
