@@ -5,28 +5,31 @@ python -m scripts.measure_choice [FOLDER] [--splits N]
 FOLDER, or else the environment's GRAPHCONV_GRAPHS, holds graphs as npz files: edges, labels,
 features as CSR arrays (features_data, ..._indices, ..._indptr, ..._shape) and perhaps train_masks,
 val_masks and test_masks, whose splits are then used (all of them, or N); else 20 training and 30
-validation nodes of each class are drawn, 5 times or N times. Without a folder, generated graphs
-alone are measured.
+validation nodes of each class are drawn, 5 times or N times. Each is measured a second time with
+its features taken away. Without a folder, generated graphs alone are measured.
 
 The score is accuracy or, where one of two classes has at least three times as many nodes as the
 other, ROC AUC. The best single method is the one with the highest mean: nobody can know it
 beforehand. Splits come one after the other over all graphs, and finished runs are kept in
-runs/choice.jsonl, so that the table is a fair one whenever it is printed.
+measured/choice.jsonl, so that the table is a fair one whenever it is printed;
+`scripts/build_evidence.py` puts it into the guide.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scripts.measured_lines import add_missing, read
 from tests.generated_graphs import KINDS as GENERATED
 from tests.generated_graphs import generate, split
 
@@ -35,14 +38,14 @@ from graphconv.estimators.choice import Search
 from graphconv.graph import Graph, adjacency_from_edges
 from graphconv.training.scores import accuracy, roc_auc
 
-LOG = Path("runs/choice.jsonl")
 FIRST_SEED = 40  # lower ones were used to design the search
 N_SPLITS = 5
+WITHOUT = ", features taken away"
 CHOSEN = {"default": "quick", "auto": "auto"}
 Make = Callable[[int], Graph]
 
 
-def read(path: Path) -> tuple[Graph, Any]:
+def read_graph(path: Path) -> tuple[Graph, Any]:
     arrays = np.load(path, allow_pickle=False)
     parts = (arrays[f"features_{name}"] for name in ("data", "indices", "indptr"))
     features = sp.csr_array(tuple(parts), shape=tuple(arrays["features_shape"]))
@@ -52,7 +55,7 @@ def read(path: Path) -> tuple[Graph, Any]:
 
 
 def split_of(path: Path, number: int) -> Graph:
-    graph, arrays = read(path)
+    graph, arrays = read_graph(path)
     if "train_masks" in arrays.files:
         masks = (arrays[f"{name}_masks"][number] for name in ("train", "val", "test"))
         return graph.with_split(*map(np.flatnonzero, masks))
@@ -86,7 +89,10 @@ def score(graph: Graph, probabilities: np.ndarray) -> float:
 
 
 def methods_of(graph: Graph) -> dict[str, Candidate | str]:
-    return {**CHOSEN, **{kind.name: kind for kind in candidates_for(graph)}}
+    known: dict[str, Candidate | str] = {kind.name: kind for kind in candidates_for(graph)}
+    if graph.features is None:  # gensim's walks, which are an extra and so no candidate
+        known["DeepWalk"] = Candidate("DeepWalk", "deepwalk")
+    return {**CHOSEN, **known}
 
 
 def measure(graph: Graph, number: int, method: Candidate | str) -> dict[str, Any]:
@@ -103,27 +109,39 @@ def measure(graph: Graph, number: int, method: Candidate | str) -> dict[str, Any
     return {"score": found_score, "seconds": seconds, "choice": choice}
 
 
-def show(rows: list[dict[str, Any]], name: str) -> None:
-    """One line of the table, over the splits that have all methods."""
+def summary(rows: list[dict[str, Any]], name: str) -> dict[str, Any] | None:
+    """A graph's means over the splits that have all methods; None where there is none."""
     own = [row for row in rows if row["graph"] == name]
     methods = {row["method"] for row in own}
-    done = [
-        number
-        for number in sorted({row["split"] for row in own})
-        if {row["method"] for row in own if row["split"] == number} == methods
-    ]
-    own = [row for row in own if row["split"] in done]
-    if not own:
-        return
+    of_split = {number: [row for row in own if row["split"] == number] for number in range(100)}
+    done = [one for one in of_split.values() if {row["method"] for row in one} == methods]
+    if not methods or not done:
+        return None
 
     def mean(method: str, key: str = "score") -> float:
-        return float(np.mean([row[key] for row in own if row["method"] == method]))
+        found = [row[key] for one in done for row in one if row["method"] == method]
+        return float(np.mean(found))
 
     best = max(methods - set(CHOSEN), key=mean)
+    return {
+        "splits": len(done),
+        "best": best,
+        "best score": mean(best),
+        **{chosen: mean(chosen) for chosen in CHOSEN},
+        **{f"{chosen} seconds": mean(chosen, "seconds") for chosen in CHOSEN},
+    }
+
+
+def show(rows: list[dict[str, Any]], name: str) -> None:
+    """One line of the table."""
+    found = summary(rows, name)
+    if found is None:
+        return
+    default, auto, best = (found[key] for key in ("default", "auto", "best score"))
     print(
-        f"{name:28}{len(done):4}{mean('default'):9.1f}{mean('auto'):7.1f}{mean(best):7.1f}"
-        f"{mean(best) - mean('default'):9.1f}{mean(best) - mean('auto'):7.1f}"
-        f"{mean('default', 'seconds'):9.1f}{mean('auto', 'seconds'):7.1f}  {best}"
+        f"{name:28}{found['splits']:4}{default:9.1f}{auto:7.1f}{best:7.1f}"
+        f"{best - default:9.1f}{best - auto:7.1f}"
+        f"{found['default seconds']:9.1f}{found['auto seconds']:7.1f}  {found['best']}"
     )
 
 
@@ -150,22 +168,21 @@ def main() -> None:
             n_splits_of(path, given.splits),
             lambda k, path=path: split_of(path, k),
         )
+    for path in paths:
+        sources[f"{path.stem}{WITHOUT}"] = (
+            n_splits_of(path, given.splits),
+            lambda k, path=path: replace(split_of(path, k), features=None, feature_names=None),
+        )
     for kind in GENERATED:
         sources[kind] = (given.splits or N_SPLITS, lambda k, kind=kind: generated(kind, k))
     if given.only:
         sources = {name: source for name, source in sources.items() if name in given.only}
-    LOG.parent.mkdir(exist_ok=True)
-    rows = [json.loads(line) for line in LOG.read_text().splitlines()] if LOG.exists() else []
-    known = {(row["graph"], row["split"], row["method"]) for row in rows}
     for name, number, make in () if given.show else pieces(sources):
         graph = make(number)
         for label, method in methods_of(graph).items():
-            if (name, number, label) in known:
-                continue
-            row = {"graph": name, "split": number, "method": label}
-            rows.append({**row, **measure(graph, number, method)})
-            with LOG.open("a") as log:
-                log.write(json.dumps(rows[-1]) + "\n")
+            key = {"graph": name, "split": number, "method": label}
+            add_missing("choice", key, partial(measure, graph, number, method))
+    rows = read("choice")
     print(f"{'':28}{'':4}{'score':^23}{'behind best':^16}{'CPU seconds':^16}")
     print(
         f"{'':22}splits  {'default':>9}{'auto':>7}{'best':>7}{'default':>9}{'auto':>7}"

@@ -164,7 +164,9 @@ def test_graphs_without_features_are_described_by_position():
     found = candidates_for(make_graph("no features"))
     assert any(one.position_features for one in found)
     assert not any(dict(one.settings).get("propagation") == "none" for one in found)
-    assert not any(one.position_features for one in candidates_for(make_graph()))
+    assert not any(one.model == "grand" for one in found)
+    # Beside features, which may be poor, one kind knows of place as well.
+    assert sum(one.position_features for one in candidates_for(make_graph())) == 1
 
 
 def test_too_few_labels_to_compare_by():
@@ -213,6 +215,36 @@ def test_large_graphs_are_tried_for_as_long_as_small_ones(monkeypatch, judged):
     choose(graph)
     assert 0 < sum(slow(one, fold, True) for one, fold in asked) <= choosing.BUDGETS["quick"]
     assert len(asked) < n_small
+
+
+def test_the_best_narrow_ones_are_tried_again_in_full(monkeypatch, judged):
+    """A narrow network may lag behind a baseline that it beats in full."""
+    monkeypatch.setattr(choosing, "_ENOUGH_IN_FULL", 1)
+    slow = lambda one, fold, is_narrow=False: 0.1 if is_narrow else 0.4  # noqa: E731
+    monkeypatch.setattr(choosing, "seconds_of", slow)
+    asked = []
+
+    def try_on(self, fold, seeds, is_narrow=False):
+        asked.append((self.model, is_narrow))
+        in_full = {"boosted-trees": 0.7, "appnp": 0.8}
+        narrow = {"boosted-trees": 0.7, "appnp": 0.65}
+        return says(fold, (narrow if is_narrow else in_full).get(self.model, 0.4))
+
+    monkeypatch.setattr(Candidate, "try_on", try_on)
+    found = choose(make_graph())
+    assert found.candidate.model == "appnp"
+    assert asked[0][1] is True
+    assert {model for model, is_narrow in asked if not is_narrow} >= {"appnp", "gcn"}
+    assert f"{len(candidates_for(make_graph()))} tried" in found.reason
+
+
+def test_what_could_not_be_trained_in_time_is_not_tried(monkeypatch, judged):
+    asked = judged(lambda _: 0.6)
+    long = lambda one, graph: 100.0 if one.model == "grand" else 0.1  # noqa: E731
+    monkeypatch.setattr(choosing, "seconds_to_train", long)
+    choose(make_graph())
+    assert asked
+    assert not any(one.model == "grand" for one, _ in asked)
 
 
 def test_costly_methods_train_for_fewer_epochs():

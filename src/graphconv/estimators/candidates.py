@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from graphconv.estimators.fitted_method import FittedMethod, fit_method
 from graphconv.graph import Graph
-from graphconv.graph.position import with_position_features
+from graphconv.graph.position import N_COLUMNS, with_position_features
 from graphconv.models.catalogue import MODELS
 from graphconv.models.settings import ROBUST
 from graphconv.training.fit import Watch, fit_gcn
@@ -26,6 +26,7 @@ from graphconv.training.scores import mean_over_runs
 # that would take too long, trials are narrower and shorter.
 _EPOCHS, _PATIENCE = 100, 20
 _NARROW, _NARROW_EPOCHS = 16, 60
+_SHARE_RUN = 0.45  # of 100 epochs, before a trial ends by itself; narrow ones run all of theirs
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,13 @@ class Candidate:
     settings : tuple of pairs
         What differs from the network's robust settings, or the baseline's parameters.
     position_features : bool
-        Whether nodes are described by where they lie in the graph.
+        Whether nodes are described by where they lie in the graph, beside their own features.
     cost : float
         How long an epoch takes, as a multiple of a graph convolution's.
     cost_per_node : float
         Seconds of an epoch for each node that come on top of that.
+    needs_features : bool
+        Whether it stays out where there are none: a node's own identity says nothing of another.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Candidate:
     position_features: bool = False
     cost: float = 1.0
     cost_per_node: float = 0.0
+    needs_features: bool = False
 
     @property
     def is_network(self) -> bool:
@@ -78,8 +82,10 @@ class Candidate:
         return with_position_features(graph) if self.position_features else graph
 
     def try_on(self, fold: Graph, seeds: Sequence[int], is_narrow: bool = False) -> Any:
-        """Uncalibrated probabilities of a fold's test nodes, after a brief training."""
-        fold = self.view(fold)
+        """Uncalibrated probabilities of a fold's test nodes, after a brief training.
+
+        The fold is one of the graph as `view` gives it.
+        """
         settings = dict(self.settings)
         if not self.is_network:
             each = fit_method(fold, self.model, settings, tuple(seeds)).each
@@ -110,40 +116,65 @@ class Candidate:
         return fit_gcn(graph, overrides=overrides, seeds=seeds, watch=watch, validation_fraction=0)
 
 
-def _network(name: str, cost: float, model: str = "gcn", **settings: Any) -> Candidate:
-    return Candidate(name, model, tuple(settings.items()), cost=cost)
+def _network(
+    name: str,
+    cost: float,
+    model: str = "gcn",
+    *,
+    position_features: bool = False,
+    cost_per_node: float = 0.0,
+    needs_features: bool = False,
+    **settings: Any,
+) -> Candidate:
+    return Candidate(
+        name,
+        model,
+        tuple(settings.items()),
+        position_features,
+        cost,
+        cost_per_node,
+        needs_features,
+    )
 
 
 DEFAULT = _network("graph convolution", 1.0)
+_APPNP = "personalised PageRank of predictions (APPNP)"
 # From the simplest to the most involved: of equals, the one that stands first is taken.
 KINDS: tuple[Candidate, ...] = (
     Candidate("label propagation", "label-propagation", cost=0.1),
     Candidate("linear model of features two hops around (SGC)", "sgc", cost=0.1),
-    _network("no graph (multi-layer perceptron)", 0.3, propagation="none"),
+    _network("no graph (multi-layer perceptron)", 0.3, needs_features=True, propagation="none"),
     DEFAULT,
-    _network("personalised PageRank of predictions (APPNP)", 1.4, model="appnp"),
+    _network(_APPNP, 3.6, model="appnp"),
     _network(
-        "first-order rule (own and neighbours' features apart)", 2.0, propagation="first-order"
+        "first-order rule (own and neighbours' features apart)", 2.4, propagation="first-order"
     ),
     Candidate("boosted trees on propagated features", "boosted-trees", cost=0.5),
-    Candidate("graph convolution on position features", "gcn", position_features=True, cost=2.0),
-    Candidate(
-        "personalised PageRank of predictions (APPNP) on position features",
-        "appnp",
-        position_features=True,
-        cost=2.0,
+    _network("graph convolution on position features", 1.0, position_features=True),
+    _network(f"{_APPNP} on position features", 3.6, model="appnp", position_features=True),
+    _network(
+        "random propagation (GRAND)",
+        4.0,
+        model="grand",
+        cost_per_node=2e-6,
+        needs_features=True,
+        hidden=(32,),
+        steps=8,
+        weight_decay_layers="all",
+        learning_rate=0.03,
+        early_stopping="lowest",
+        patience=60,
     ),
-    replace(
-        _network(
-            "deep first-order rule with layer normalisation",
-            2.0,
-            propagation="first-order",
-            normalisation="layer",
-            residual=True,
-            hidden=(64, 64, 64),
-            dropout=0.2,
-        ),
-        cost_per_node=4e-6,
+    _network(
+        "deep first-order rule with layer normalisation",
+        3.0,
+        cost_per_node=1.2e-6,
+        propagation="first-order",
+        normalisation="layer",
+        residual=True,
+        hidden=(32, 32, 32),
+        dropout=0.2,
+        learning_rate=0.02,
     ),
 )
 # What may be changed in the best kinds.
@@ -156,6 +187,7 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
     "sgc": [{"C": 1.0}, {"C": 100.0}, {"n_hops": 3}],
     "boosted-trees": [{"max_iterations": 200, "learning_rate": 0.05}, {"n_hops": 3}],
     "appnp": [{"restart": 0.3}, *_REGULARISATION],
+    "grand": [{"copies": 2, "sharpening": 0.3, "dropout": (0.0, 0.2)}, {"dropout": 0.2}],
     "gcn": [*_REGULARISATION, {"hidden": (64, 64)}],
 }
 
@@ -199,12 +231,17 @@ def candidates_for(
             continue
         if set(own) & set(fixed) - {"propagation"}:
             continue
-        if graph.features is None and own.get("propagation") == "none":
-            continue  # a node's own identity says nothing of another node
-        if kind.position_features and (graph.features is not None or networks_only):
+        if graph.features is None and kind.needs_features:
+            continue
+        if kind.position_features and (networks_only or not _serves(kind, graph)):
             continue
         found.append(kind.changed(**fixed) if fixed else kind)
     return found or [start.changed(**fixed)]
+
+
+def _serves(kind: Candidate, graph: Graph) -> bool:
+    """Beside features, which may be poor, one kind that knows of place is enough."""
+    return graph.features is None or kind.model == "appnp"
 
 
 def variants_of(candidate: Candidate, graph: Graph, fixed: dict[str, Any]) -> list[Candidate]:
@@ -212,9 +249,10 @@ def variants_of(candidate: Candidate, graph: Graph, fixed: dict[str, Any]) -> li
     changes = list(_VARIANTS.get(candidate.model, []))
     own = dict(candidate.settings)
     if candidate.is_network:
-        if len(own.get("hidden", ())) > 1:  # it was made for its depth: deeper still
-            deeper = (*own["hidden"], *own["hidden"])
-            changes = [one for one in changes if "hidden" not in one] + [{"hidden": deeper}]
+        hidden = own.get("hidden", ())
+        if len(hidden) > 1:  # it was made for its depth: deeper still, and wider
+            larger = [{"hidden": hidden + hidden}, {"hidden": tuple(2 * one for one in hidden)}]
+            changes = [*larger, *(one for one in changes if "hidden" not in one)]
         if graph.features is not None:
             changes += [{"scaling": "l2"}, {"scaling": "standard"}]
     return [candidate.changed(**one) for one in changes if not set(one) & set(fixed)]
@@ -223,15 +261,23 @@ def variants_of(candidate: Candidate, graph: Graph, fixed: dict[str, Any]) -> li
 def seconds_of(candidate: Candidate, fold: Graph, is_narrow: bool = False) -> float:
     """A guess at the seconds of a trial; a rough one, but the same on every machine.
 
-    From 200 epochs on five public graphs of 890 to 10,000 nodes, on one core.
+    From 20 epochs on two public graphs and on three generated ones of 20,000 nodes, on one core.
     """
     if not candidate.is_network:
         if candidate.model == "boosted-trees":
-            return 0.02 + 0.07 * int(fold.n_classes) + 2e-5 * len(fold.train_index)
+            of_class = 0.05 + 9e-6 * fold.n_nodes
+            return 0.02 + of_class * int(fold.n_classes) + 2e-5 * len(fold.train_index)
         return 0.02 + 1e-7 * (_n_values(fold) + int(fold.adjacency.nnz))
     if is_narrow:
-        return _NARROW_EPOCHS * _seconds_of_epoch(candidate, fold, 0.3)
-    return _EPOCHS * _seconds_of_epoch(candidate, fold, 1.0)
+        return _NARROW_EPOCHS * _seconds_of_epoch(candidate, fold, 0.6)
+    return _SHARE_RUN * _EPOCHS * _seconds_of_epoch(candidate, fold, 1.0)
+
+
+def seconds_to_train(candidate: Candidate, graph: Graph) -> float:
+    """A guess at the seconds of the shortest training that is worth it."""
+    if not candidate.is_network:
+        return seconds_of(candidate, graph)
+    return _EPOCHS * _seconds_of_epoch(candidate, graph, 1.0)
 
 
 def most_epochs(candidate: Candidate, graph: Graph, seconds: float) -> int | None:
@@ -244,13 +290,16 @@ def most_epochs(candidate: Candidate, graph: Graph, seconds: float) -> int | Non
 
 
 def _seconds_of_epoch(candidate: Candidate, graph: Graph, width: float) -> float:
-    entries = 5e-9 * _n_values(graph) + 1.5e-8 * int(graph.adjacency.nnz)
+    of_features = 1e-9 * _n_values(graph)
+    if candidate.position_features:
+        of_features += 4e-9 * N_COLUMNS * graph.n_nodes
+    of_graph = 8e-9 * int(graph.adjacency.nnz) + 1e-7 * graph.n_nodes
     per_node = candidate.cost_per_node
-    n_hidden = len(dict(candidate.settings).get("hidden", ()))
-    if n_hidden:  # it grows with depth
-        per_node *= n_hidden / 3
-    nodes = (1e-7 * candidate.cost + per_node) * graph.n_nodes
-    return candidate.cost * (5e-4 + width * entries) + (0.5 + 0.5 * width) * nodes
+    hidden = dict(candidate.settings).get("hidden", ())
+    if len(hidden) > 1:  # it grows with depth and width
+        per_node *= sum(hidden) / 96
+    of_graph = candidate.cost * of_graph + per_node * graph.n_nodes
+    return candidate.cost * 2.5e-4 + 1.3 * (of_features + width * of_graph)
 
 
 def _n_values(graph: Graph) -> int:

@@ -2,9 +2,10 @@
 
 A graph and a budget enter, a `Choice` leaves. The labels are dealt into folds; every candidate is
 trained briefly without a fold and judged by it. All candidates are tried on some folds, the better
-half of them on all, and with a larger budget other settings of the best ones too. What is compared
-is the measure's `steady` value after calibration, so that bold and cautious methods are judged
-alike.
+half of them on all, and with a larger budget other settings of the best ones too. Where that would
+take too long networks are tried narrow, and then the best of all once more in full. What is
+compared is the measure's `steady` value after calibration, so that bold and cautious methods are
+judged alike.
 
 The answer is never below the default by this measure, and of those that chance may put behind the
 best the simplest is taken. How good the answer is, is told by nested choice: each fold is labelled
@@ -28,6 +29,7 @@ from graphconv.estimators.candidates import (
     candidates_for,
     most_epochs,
     seconds_of,
+    seconds_to_train,
     variants_of,
 )
 from graphconv.estimators.fitted_method import FittedMethod
@@ -42,8 +44,8 @@ from graphconv.training.out_of_fold import N_FOLDS, make_folds
 
 FloatMatrix = npt.NDArray[np.floating[Any]]
 # Seconds of trials, by the guess of `seconds_of`, and of the training that follows.
-BUDGETS = {"quick": 5.0, "auto": 35.0}
-TRAINING_BUDGETS = {"quick": 5.0, "auto": 30.0}
+BUDGETS = {"quick": 6.3, "auto": 40.0}
+TRAINING_BUDGETS = {"quick": 3.0, "auto": 20.0}
 # Labels that are enough to tell kinds apart: more are not judged, nor trained on in a trial.
 _ENOUGH_JUDGED, _ENOUGH_TRAINED = 3000, 2000
 # How far behind the best, in standard errors of the difference, one may be and count as equal; and
@@ -52,6 +54,9 @@ _EQUAL, _NOTABLE = 0.5, 1.5
 _N_GROUPS = 20
 # Kinds whose settings are looked into.
 _N_LOOKED_INTO = 2
+# Kinds that are tried in full where all were tried narrow, what of the budget this may take, and
+# the labels to judge them by: fewer would put chance in the place of a rough comparison.
+_N_IN_FULL, _SHARE_IN_FULL, _ENOUGH_IN_FULL = 3, 0.5, 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +149,9 @@ class Search:
         self.folds = self._make_folds()
         self.said: dict[Candidate, list[FloatMatrix]] = {}  # of each fold's test nodes, so far
         self.failed: set[Candidate] = set()
+        self.placed: Graph | None = None  # the graph with position features, once they are needed
         self.is_narrow = False
+        self.n_narrow = 0  # how many were tried narrow, where the best of them were then in full
 
     def _make_folds(self) -> list[Graph]:
         try:
@@ -168,14 +175,41 @@ class Search:
                 kept.append(self.default)
             self._remark(kept[0])
             self._try_all(kept, n_folds, "trying the better half again")
+        if self.is_narrow:
+            n_folds = self._try_in_full(n_folds)
         if self.preset == "auto":
             self._look_into_settings(n_folds)
+
+    def _try_in_full(self, n_folds: int) -> int:
+        """Try the best of the narrow ones, and the default, as wide as they are, if time allows.
+
+        A narrow network is less than itself, and baselines have no narrow form. Returns the number
+        of folds that there is time for, or the one given.
+        """
+        best = self._ranking(n_folds)[:_N_IN_FULL]
+        if self.default not in best:
+            best.append(self.default)
+        costs = {one: seconds_of(one, self.folds[0]) for one in best}
+        n_full = min(n_folds, int(_SHARE_IN_FULL * BUDGETS[self.preset] / sum(costs.values())))
+        n_judged = sum(len(fold.test_index) for fold in self.folds[:n_full])
+        if n_full < n_folds and n_judged < _ENOUGH_IN_FULL:
+            return n_folds
+        self._remark(best[0])
+        self.n_narrow = len([one for one, said in self.said.items() if said])
+        self.said, self.is_narrow = {}, False
+        self._try_all([one for one in self.kinds if one in best], n_full, "trying the best in full")
+        return n_full
 
     def _plan(self) -> tuple[list[Candidate], int]:
         """Which kinds to try on how many folds, so that the budget is kept."""
         n_judged = len(self.folds[0].test_index)
         most = min(len(self.folds), max(1, math.ceil(_ENOUGH_JUDGED / max(n_judged, 1))))
-        kinds = list(self.kinds)
+        longest = 1.5 * TRAINING_BUDGETS[self.preset]
+        kinds = [
+            kind
+            for kind in self.kinds
+            if kind == self.default or seconds_to_train(kind, self.graph) <= longest
+        ]
         budget = BUDGETS[self.preset] * (0.5 if self.preset == "auto" else 1.0)
         while True:
             for self.is_narrow in (False, True):
@@ -222,12 +256,22 @@ class Search:
                 try:
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
-                        said = candidate.try_on(fold, [self.seed], self.is_narrow)
+                        seen = self._seen(candidate, fold)
+                        said = candidate.try_on(seen, [self.seed], self.is_narrow)
                 except ValueError:  # it can't serve this graph, or diverged
                     self.failed.add(candidate)
                     break
                 done.append(said)
         self.progress(what, total, total)
+
+    def _seen(self, candidate: Candidate, fold: Graph) -> Graph:
+        """A fold as the candidate is given it; where its nodes lie is worked out once."""
+        if not candidate.position_features:
+            return fold
+        if self.placed is None:
+            self.placed = candidate.view(self.graph)
+        placed = self.placed
+        return replace(fold, features=placed.features, feature_names=placed.feature_names)
 
     def _ranking(self, n_folds: int) -> list[Candidate]:
         """Candidates that were tried on so many folds, the best first."""
@@ -326,7 +370,7 @@ class Search:
 
     def _explain(self, best: Candidate, folds: Sequence[int]) -> str:
         after = 100 * self._judged(best, folds).score
-        n_tried = len([one for one, said in self.said.items() if said])
+        n_tried = max(self.n_narrow, len([one for one, said in self.said.items() if said]))
         text = f"{best.words()}: {self.measure.steady_words} {after:.1f} %"
         if self.default in self.said and best != self.default:
             before = 100 * self._judged(self.default, folds).score

@@ -26,6 +26,7 @@ FloatArray = npt.NDArray[np.float32]
 N_COLUMNS = 256
 _N_STEPS = 10
 _ROLES = ("position: log degree", "position: log PageRank")
+N_ROLES = len(_ROLES)  # they are the last columns
 _DAMPING, _N_ROUNDS = 0.85, 30
 
 
@@ -81,7 +82,7 @@ def with_position_features(graph: Graph) -> Graph:
     (258, True)
     """
     columns = position_features(graph)
-    names = (*(f"position {number}" for number in range(columns.shape[1] - 2)), *_ROLES)
+    names = (*(f"position {number}" for number in range(columns.shape[1] - N_ROLES)), *_ROLES)
     features: Any = graph.features
     if features is None:
         return replace(graph, features=columns, feature_names=names)
@@ -97,7 +98,7 @@ def with_position_features(graph: Graph) -> Graph:
 
 def without_position_features(graph: Graph) -> Graph:
     """The graph as it was before `with_position_features`."""
-    n_own = graph.n_features - N_COLUMNS - len(_ROLES)
+    n_own = graph.n_features - N_COLUMNS - N_ROLES
     if n_own == 0:
         return replace(graph, features=None, feature_names=None)
     assert graph.features is not None
@@ -110,7 +111,7 @@ def without_position_features(graph: Graph) -> Graph:
 def has_position_features(graph: Graph) -> bool:
     """Whether a graph's features are, or end in, those of place and role."""
     names = graph.feature_names
-    return names is not None and tuple(names[-2:]) == _ROLES
+    return names is not None and tuple(names[-N_ROLES:]) == _ROLES
 
 
 def _typical_size(features: Any) -> float:

@@ -24,7 +24,7 @@ from graphconv.estimators.baselines.transductive import (
     neighbour_matrix,
 )
 from graphconv.graph import Graph
-from graphconv.graph.position import position_features
+from graphconv.graph.position import N_ROLES, position_features
 
 # Trees look at every column: of wider features, such as words, as many leading directions serve.
 MOST_COLUMNS = 32
@@ -78,9 +78,11 @@ class BoostedTreesClassifier(TransductiveClassifier):
     def _fit_graph(self, graph: Graph, seed: int) -> FloatMatrix:
         if isinstance(self.n_hops, bool) or not isinstance(self.n_hops, int) or self.n_hops < 0:
             raise ValueError(f"n_hops must be a whole number of at least 0, got {self.n_hops!r}")
+        wide, _ = _wide_and_roles(graph)
         self.directions_ = None
-        if graph.features is not None and graph.n_features > MOST_COLUMNS:
-            self.directions_ = TruncatedSVD(MOST_COLUMNS, random_state=seed).fit(graph.features)
+        if wide.shape[1] > MOST_COLUMNS:
+            n_directions = min(MOST_COLUMNS, graph.n_nodes)
+            self.directions_ = TruncatedSVD(n_directions, random_state=seed).fit(wide)
         train = graph.train_index
         columns = self._columns(graph)
         n_of_rarest = int(np.bincount(graph.labels[train])[np.unique(graph.labels[train])].min())
@@ -108,12 +110,12 @@ class BoostedTreesClassifier(TransductiveClassifier):
 
     def _columns(self, graph: Graph) -> npt.NDArray[np.float32]:
         """Own columns and their means over neighbours, side by side."""
-        features: Any = graph.features
-        if features is None:
-            features = position_features(graph)
+        wide, roles = _wide_and_roles(graph)
         if self.directions_ is not None:
-            features = self.directions_.transform(features)
-        own = features.toarray() if sp.issparse(features) else np.asarray(features)
+            wide = self.directions_.transform(wide)
+        own = wide.toarray() if sp.issparse(wide) else np.asarray(wide)
+        if roles is not None:
+            own = np.hstack([own, roles])
         neighbours = neighbour_matrix(graph)
         degree = np.asarray(neighbours.sum(axis=1)).ravel()
         mean = sp.diags_array(1 / np.maximum(degree, 1e-12)) @ neighbours
@@ -121,3 +123,11 @@ class BoostedTreesClassifier(TransductiveClassifier):
         for _ in range(self.n_hops):
             parts.append(mean @ parts[-1])
         return np.hstack([*parts, degree[:, None]]).astype(np.float32)
+
+
+def _wide_and_roles(graph: Graph) -> tuple[Any, FloatMatrix | None]:
+    """The features; without any, columns of place, and those of role, which stay as they are."""
+    if graph.features is not None:
+        return graph.features, None
+    columns = position_features(graph)
+    return columns[:, :-N_ROLES], columns[:, -N_ROLES:]
