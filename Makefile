@@ -32,9 +32,10 @@ strong: $(VENV)/.runtime
 	$(BIN)/python scripts/build_strong.py
 
 # How far the default and auto are from the best single method: generated graphs, and those of
-# GRAPHS, a folder of npz files. Can be interrupted; hours on all of them.
+# GRAPHS, a folder of npz files. Can be interrupted; hours on all of them. docs/evidence.md shows it.
 choose: $(VENV)/.runtime
 	$(BIN)/python -m scripts.measure_choice $(GRAPHS)
+	$(BIN)/python scripts/build_evidence.py
 
 # The whole paper, rerun; it can be interrupted and goes on where it was.
 reproduce: $(VENV)/.reproduce

@@ -23,6 +23,7 @@ PAGES = {
     "build_performance": ["docs/performance.md"],
     "build_scaling": ["docs/scaling.md"],
     "build_strong": ["docs/strong.md"],
+    "build_evidence": ["docs/evidence.md"],
     "build_labelling": ["docs/labelling.md"],
 }
 

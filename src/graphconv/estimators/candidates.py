@@ -293,7 +293,7 @@ def _seconds_of_epoch(candidate: Candidate, graph: Graph, width: float) -> float
     of_features = 1e-9 * _n_values(graph)
     if candidate.position_features:
         of_features += 4e-9 * N_COLUMNS * graph.n_nodes
-    of_graph = 8e-9 * int(graph.adjacency.nnz) + 1e-7 * graph.n_nodes
+    of_graph = 2e-8 * int(graph.adjacency.nnz) + 1e-7 * graph.n_nodes
     per_node = candidate.cost_per_node
     hidden = dict(candidate.settings).get("hidden", ())
     if len(hidden) > 1:  # it grows with depth and width

@@ -44,8 +44,8 @@ from graphconv.training.out_of_fold import N_FOLDS, make_folds
 
 FloatMatrix = npt.NDArray[np.floating[Any]]
 # Seconds of trials, by the guess of `seconds_of`, and of the training that follows.
-BUDGETS = {"quick": 6.3, "auto": 40.0}
-TRAINING_BUDGETS = {"quick": 3.0, "auto": 20.0}
+BUDGETS = {"quick": 6.6, "auto": 28.0}
+TRAINING_BUDGETS = {"quick": 3.0, "auto": 16.0}
 # Labels that are enough to tell kinds apart: more are not judged, nor trained on in a trial.
 _ENOUGH_JUDGED, _ENOUGH_TRAINED = 3000, 2000
 # How far behind the best, in standard errors of the difference, one may be and count as equal; and
