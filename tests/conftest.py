@@ -1,6 +1,7 @@
 """Fixtures that several test files share."""
 
 import os
+import signal
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -12,6 +13,8 @@ from tests.processes import adopt_orphans, children, end_processes
 from graphconv import kernels
 
 adopt_orphans()
+# A shell starts what runs in the background with Ctrl-C ignored; tests press it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

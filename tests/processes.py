@@ -34,10 +34,11 @@ def end_processes(except_these):
 
 
 def _serves_all_tests(number):
-    """Multiprocessing keeps a process that looks after what is shared; a fixture stops a server."""
+    """Multiprocessing and joblib keep processes for later work; a fixture stops a server."""
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{number}/cmdline").read_bytes()
-        return any(word in words for word in (b"resource_tracker", b"forkserver", b"bin/postgres"))
+        kept = (b"resource_tracker", b"forkserver", b"bin/postgres", b"loky", b"pgrep")
+        return any(word in words for word in kept)
     return False
 
 

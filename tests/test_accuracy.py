@@ -55,7 +55,7 @@ def test_paper_preset_reaches_the_paper():
 
 def test_robust_preset_is_good_on_cora_too():
     fitted, accuracies = cora_accuracies("robust", {"max_epochs": 300}, seeds=[0])
-    assert accuracies.mean() == pytest.approx(81.8, abs=1)
+    assert accuracies.mean() == pytest.approx(82.3, abs=1)  # 20 seeds: 82.26
     assert fitted.scaler.kind == "l2"
 
 

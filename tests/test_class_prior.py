@@ -142,7 +142,8 @@ def test_on_the_command_line(run, tmp_path):
 def test_the_classifier_that_chooses_takes_it_too(uneven, tmp_path):
     clf = AutoClassifier(class_prior="estimate", random_state=0).fit(uneven)
     assert len(clf.calibration_.class_factors) == 3
-    assert clf.choice_.split(":")[0] == clf.candidate_.words()
+    # What is trained in the end may have a limit to its epochs beside.
+    assert clf.candidate_.words().startswith(clf.choice_.split(":")[0])
     np.testing.assert_allclose(clf.predict_proba(uneven), clf.predict_proba(), atol=1e-6)
     clf.save(tmp_path / "m")
     assert (tmp_path / "m/model.json").exists()

@@ -357,4 +357,4 @@ def test_full_disk(run, tmp_path):
 
 
 def test_more_memory_than_there_is(run):
-    refuse(run, f"{TRAIN} -q --hidden 2000000000000", "needs more memory than there is")
+    refuse(run, f"{TRAIN} -q --hidden 2000000000000", "training must fit the memory, but even in")

@@ -24,6 +24,7 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 RENEW = bool(os.environ.get("RENEW_GUIDE"))
 # Pages that show nothing but text and tables: the rest must have blocks to run.
 WITHOUT_BLOCKS = {"index.md", "results.md", "log.md", "performance.md", "scaling.md"} | {
+    "evidence.md",
     "model-format.md",
     "strong.md",
     "trust.md",

@@ -14,6 +14,7 @@ from tests.command_line import finish, names, start
 from graphconv import GCNClassifier, Graph, kernels, load_dataset, read_tables
 from graphconv.estimators.compare import compare
 from graphconv.io import delimited
+from graphconv.io.array_files import read_arrays, write_arrays
 from graphconv.io.datasets.planetoid import PlanetoidFiles, _read_graph, read_pickle
 from graphconv.io.graph_files import read_npz
 from graphconv.results.predictions import write_table
@@ -205,3 +206,22 @@ def test_weights_whose_sum_is_too_large_are_refused():
         ValueError, match=r"must add up to 3\.4e\+38 at most, got 4\.0e\+38 at node 0"
     ):
         two_groups(1e38)
+
+
+def test_every_file_of_an_archive_is_an_array(tmp_path):
+    write_arrays(tmp_path / "a.npz", {"nodes": np.arange(3)})
+    with zipfile.ZipFile(tmp_path / "a.npz", "a") as archive:
+        archive.writestr("labels", b"no array")
+    with pytest.raises(ValueError, match=r"^'labels' in it must be an array$"):
+        read_arrays(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("id", None), ("source", True), ("weight", 3), ("text", None), ("date", [True])],
+)
+def test_names_of_columns_are_text(tmp_path, option, value):
+    path = tmp_path / "edges.csv"
+    path.write_text("source,target\na,b\n")
+    with pytest.raises(ValueError, match=f"{option} must be text, got"):
+        read_tables(path, **{option: value})

@@ -99,7 +99,9 @@ def test_kill(run, variant):
 
 
 def test_interrupt(run):
-    done = stop(signal.SIGINT)
+    # A named model: other settings could lead the choice elsewhere.
+    train = (*TRAIN[:-1], "--model", "gcn")
+    done = stop(signal.SIGINT, "--model", "gcn")
     assert done.code == 130
     assert done.out == ""
     assert done.err == [
@@ -117,20 +119,20 @@ def test_interrupt(run):
         (("--directed",), "its data differs"),
         (("--split", "kfold:3,0"), "its data differs"),
     ):
-        refused = run(*TRAIN, *options, "-o", "model", "--resume", expect=2)
+        refused = run(*train, "-q", *options, "-o", "model", "--resume", expect=2)
         assert len(refused.err) == 1
         assert "model.training must be from the same training to continue it, but" in refused.err[0]
         assert reason in refused.err[0]
         assert UNFINISHED.read_bytes() == before
     assert not Path("model").exists()
 
-    run(*TRAIN, "-o", "model", "--resume")
+    run(*train, "-q", "-o", "model", "--resume")
     # Without --resume it starts anew, and says what could have been.
     UNFINISHED.write_bytes(before)
-    anew = run(*TRAIN[:-1], "-o", "whole")
+    anew = run(*train, "-o", "whole")
     assert not any("starting anew" in line for line in anew.err)
     same("model", "whole")
-    anew = run(*TRAIN[:-1], "-o", "model")
+    anew = run(*train, "-o", "model")
     assert "note: starting anew; --resume would have continued model.training" in anew.err
     same("model", "whole")
     assert leftovers() == []

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.io.files import replacing_file
-from graphconv.io.wording import one_line
+from graphconv.io.wording import one_line, shown
 
 # A file may unpack to this many bytes, or to so many times its size.
 _MOST_UNPACKED, _MOST_PACKING = 1 << 29, 50
@@ -67,11 +67,15 @@ def read_arrays(file: Path | IO[bytes]) -> dict[str, npt.NDArray[Any]]:
     check_unpacked_size(file)
     try:
         with np.load(file, allow_pickle=False) as loaded:
-            return {name: loaded[name] for name in loaded.files}
+            arrays = {name: loaded[name] for name in loaded.files}
     except MemoryError:
         raise
     except Exception as error:  # a damaged archive may raise anything
         raise ValueError(one_line(error) or type(error).__name__) from None
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):  # numpy hands out other files of the archive as bytes
+            raise ValueError(f"{shown(name)} in it must be an array")
+    return arrays
 
 
 def check_unpacked_size(file: IO[bytes]) -> None:

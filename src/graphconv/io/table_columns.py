@@ -96,13 +96,27 @@ class TableOptions:
             object.__setattr__(self, "roles", [f"{c}={role}" for c, role in self.roles.items()])
         for field in ("categorical", "text", "ignore", "date", "roles", "edge_features"):
             value = getattr(self, field)
-            object.__setattr__(self, field, (value,) if isinstance(value, str) else tuple(value))
+            is_one = isinstance(value, str) or not isinstance(value, Iterable)
+            object.__setattr__(self, field, (value,) if is_one else tuple(value))
+        self._check_names()
         for name, _, role in (pair.rpartition("=") for pair in self.roles):
             if not name or role not in ROLES:
                 raise ValueError(
                     f"roles must be of {', '.join(ROLES)}, such as 'tags=sparse', "
                     f"got {f'{name}={role}'.lstrip('=')!r}"
                 )
+
+    def _check_names(self) -> None:
+        """Names of columns are text; the options of a damaged model folder need not be."""
+        singles = ("source", "target", "id", "label")
+        optional = ("source_type", "target_type", "weight", "relation", "split_column")
+        several = ("categorical", "text", "ignore", "date", "roles", "edge_features")
+        named = [(field, getattr(self, field)) for field in singles]
+        named += [(field, getattr(self, field) or "") for field in optional]
+        named += [(field, name) for field in several for name in getattr(self, field)]
+        for field, name in named:
+            if not isinstance(name, str):
+                raise ValueError(naming(f"{{{field}}} must be text, got {{!r}}", name))
 
     @property
     def declarations(self) -> list[tuple[str, str]]:

@@ -163,7 +163,7 @@ class TransductiveClassifier(HeldOutMixin, ClassifierMixin, BaseEstimator, ABC):
         >>> from graphconv import load_dataset, make_estimator
         >>> clf = make_estimator("label-propagation").fit(load_dataset("karate"))
         >>> clf.explain(9).label
-        1
+        'community 2'
         """
         from graphconv.estimators.fitted_method import explain_fitted
 
