@@ -76,7 +76,7 @@ ELSEWHERE = {"training/processes.py", "training/part_batches.py"}
 # Smaller numbers only keep a division or a root away from zero, and twice as much does so too.
 SMALLEST = 1e-9
 MOST_SECONDS = 10.0  # that the tests chosen for a fault may take
-FEWEST_SECONDS = 60.0  # what a fault may take before it counts as noticed, at least
+FEWEST_SECONDS = 60.0  # what a fault may take before it is given up, at least
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -500,7 +500,11 @@ def chosen_tests(mutant: Mutant, reach: Reach) -> list[str]:
 
 
 def outcome(mutant: Mutant, reach: Reach) -> str:
-    """Whether a fault is noticed, survived, or is on a line that is not reached."""
+    """Whether a fault is noticed, survived, took too long, or is on a line that is not reached.
+
+    What took too long counts among the survivors: the machine may have been busy. So does what
+    was killed from outside.
+    """
     tests = chosen_tests(mutant, reach)
     if not tests:
         return "not reached"
@@ -510,7 +514,10 @@ def outcome(mutant: Mutant, reach: Reach) -> str:
         sys.meta_path.insert(0, _Changed({mutant.path: mutant.code}))
         return run_pytest(tests)
 
-    return "survived" if in_child(work, FEWEST_SECONDS + 5 * expected) == 0 else "noticed"
+    status = in_child(work, FEWEST_SECONDS + 5 * expected)
+    if status is None or status == -signal.SIGKILL:
+        return "took too long"
+    return "noticed" if status else "survived"
 
 
 def sample(mutants: list[Mutant], number: int | None, seed: int) -> list[Mutant]:

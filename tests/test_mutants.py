@@ -73,3 +73,19 @@ def test_the_table_has_both_shares() -> None:
     assert mutants.table_of([{**row, "with a reason": 1}]).splitlines()[-1] == (
         "| `paper` | 1,650 | 40 (seed 3) | 3 (7.5 %) | 2 (5.0 %) |"
     )
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        *((0, "survived"), (1, "noticed"), (-11, "noticed")),
+        *((None, "took too long"), (-9, "took too long")),
+    ],
+)
+def test_only_a_test_that_fails_notices(
+    path: Path, monkeypatch: pytest.MonkeyPatch, status: int | None, outcome: str
+) -> None:
+    reach = mutants.Reach(seconds={"test": 0.1})
+    monkeypatch.setattr(mutants, "chosen_tests", lambda *_: ["test"])
+    monkeypatch.setattr(mutants, "in_child", lambda *_: status)
+    assert mutants.outcome(mutants.mutants_of(path)[0], reach) == outcome
