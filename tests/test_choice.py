@@ -210,7 +210,10 @@ def test_large_graphs_are_tried_for_as_long_as_small_ones(monkeypatch, judged):
     choose(graph)
     n_small = len(asked)
     asked.clear()
-    slow = lambda one, fold, is_narrow=False: one.cost * (0.7 if is_narrow else 2.0)  # noqa: E731
+
+    def slow(one, fold, is_narrow=False):
+        return one.cost * (0.7 if is_narrow else 2.0)
+
     monkeypatch.setattr(choosing, "seconds_of", slow)
     choose(graph)
     assert 0 < sum(slow(one, fold, True) for one, fold in asked) <= choosing.BUDGETS["quick"]
@@ -220,8 +223,9 @@ def test_large_graphs_are_tried_for_as_long_as_small_ones(monkeypatch, judged):
 def test_the_best_narrow_ones_are_tried_again_in_full(monkeypatch, judged):
     """A narrow network may lag behind a baseline that it beats in full."""
     monkeypatch.setattr(choosing, "_ENOUGH_IN_FULL", 1)
-    slow = lambda one, fold, is_narrow=False: 0.1 if is_narrow else 0.4  # noqa: E731
-    monkeypatch.setattr(choosing, "seconds_of", slow)
+    monkeypatch.setattr(
+        choosing, "seconds_of", lambda one, fold, is_narrow=False: 0.1 if is_narrow else 0.4
+    )
     asked = []
 
     def try_on(self, fold, seeds, is_narrow=False):
@@ -240,8 +244,9 @@ def test_the_best_narrow_ones_are_tried_again_in_full(monkeypatch, judged):
 
 def test_what_could_not_be_trained_in_time_is_not_tried(monkeypatch, judged):
     asked = judged(lambda _: 0.6)
-    long = lambda one, graph: 100.0 if one.model == "grand" else 0.1  # noqa: E731
-    monkeypatch.setattr(choosing, "seconds_to_train", long)
+    monkeypatch.setattr(
+        choosing, "seconds_to_train", lambda one, _: 100.0 if one.model == "grand" else 0.1
+    )
     choose(make_graph())
     assert asked
     assert not any(one.model == "grand" for one, _ in asked)

@@ -68,7 +68,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Pool:
         asked.append(n_workers)
         yield made
 
-    made.asked = asked  # type: ignore[attr-defined]
+    made.asked = asked  # type: ignore[attr-defined]  # for the tests to look at
     monkeypatch.setattr(workers, "_pool", pool_of)
     monkeypatch.setattr(workers, "wait", made.wait)
     return made
