@@ -209,3 +209,11 @@ def test_a_wide_parquet_file_keeps_zeros_out_of_memory(tmp_path):
     assert read["w7"].array.sp_values.tolist() == [5]
     assert read["id"].tolist() == frame["id"].tolist()
     assert read["vector"].iloc[0].tolist() == [0.5, 1.0]
+
+
+def test_a_decimal_comma_is_one_beside_empty_cells(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("id;age\na;20,5\nb;\nc;31\n")
+    ages = read_table(path, text_columns=["id"]).frame["age"]
+    assert ages.dropna().tolist() == [20.5, 31.0]
+    assert ages.isna().tolist() == [False, True, False]

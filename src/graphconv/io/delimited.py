@@ -137,8 +137,8 @@ def read_delimited(path: Path, text: TextFormat, text_columns: Collection[str]) 
             if "out of memory" in str(error):
                 raise MemoryError from None
             raise _malformed(path, text, len(columns)) from None
-    if text.thousands:
-        frame = _without_groups(frame, text, as_text)
+    if text.thousands or text.decimal != ".":
+        frame = _with_numbers(frame, text, as_text)
     return frame.drop(columns=[key for key in keys if key.startswith("\0")])
 
 
@@ -281,10 +281,11 @@ def _half_sparse_frame(
     return pd.concat([frame, squeezed], axis=1)[list(keys)]
 
 
-def _without_groups(
-    frame: pd.DataFrame, text: TextFormat, as_text: Collection[str]
-) -> pd.DataFrame:
-    """Columns of numbers whose digits are grouped as numbers; pandas would read dates so, too."""
+def _with_numbers(frame: pd.DataFrame, text: TextFormat, as_text: Collection[str]) -> pd.DataFrame:
+    """Columns of numbers that pandas left as text: with empty cells, or with digits in groups.
+
+    Were pandas told of the groups, it would read dates as numbers, too.
+    """
     import pandas as pd
 
     number = number_pattern(text.decimal, text.thousands)
