@@ -38,8 +38,9 @@ Sets for a coverage of {coverage:g} %: the share of test nodes whose set holds t
 number of classes in a set, and the share of sets with a single class. Beside them stands plain
 split conformal prediction, which sets a fifth of the labels aside and does not smooth over
 neighbours. 95 % of the mean coverages of so many splits would lie in the band if every label were
-drawn by itself. A set always holds the likeliest class, so where that alone is right more often than
-asked for, as without features here, coverage is higher. `python -m scripts.measure_sets` measures it.
+drawn by itself. A set always holds the likeliest class, so where that alone is right more often
+than asked for, as without features here, coverage is higher. `python -m scripts.measure_sets`
+measures it.
 """
 DOUBT = """## Are wrong labels found?
 
