@@ -253,3 +253,63 @@ def test_balanced_class_weights_help_the_rare_class():
     balanced = GCNClassifier(random_state=0, propagation="none", class_weight="balanced").fit(X, y)
     rare = y == 1
     assert (balanced.predict(X)[rare] == 1).mean() > (plain.predict(X)[rare] == 1).mean()
+
+
+@pytest.mark.parametrize(
+    "y",
+    [[0, 0, -1, -1, 1, -1], [[1, 0], [1, 0], [-1, -1], [-1, -1], [0, 1], [-1, -1]]],
+    ids=["one label a node", "several"],
+)
+def test_scores_leave_unlabelled_nodes_out(two_triangles, y):
+    clf = GCNClassifier(max_epochs=50, random_state=0, validation_fraction=0)
+    clf.fit(None, y, adjacency=two_triangles)
+    assert clf.score(None, y) == clf.score(None, y, adjacency=two_triangles) == 1
+    worse = np.array(y)
+    worse[0] = 1 - worse[0]
+    assert clf.score(None, worse) == pytest.approx(2 / 3)
+    assert clf.score(None, worse, sample_weight=[2, 1, 9, 9, 1, 9]) == 0.5
+    with pytest.raises(ValueError, match="must have a label to score by, got none among 6"):
+        clf.score(None, np.full_like(worse, -1))
+
+
+def test_nullable_whole_labels_stay_whole(two_triangles):
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    labels = [7, None, None, 8, None, None]
+    for y in (pd.Series(labels, dtype="Int64"), pl.Series(labels)):
+        clf = GCNClassifier(max_epochs=5, random_state=0).fit(None, y, adjacency=two_triangles)
+        assert clf.predict().dtype.kind == "i"
+        assert clf.classes_.tolist() == [7, 8]
+
+
+def test_frames_must_hold_numbers_and_the_column_is_named(two_triangles):
+    pd = pytest.importorskip("pandas")
+    days = pd.date_range("2024-01-01", periods=6)
+    for column in (pd.Categorical(list("uvwuvw")), days, days - days[0]):
+        frame = pd.DataFrame({"a": np.arange(6.0), "odd": column})
+        with pytest.raises(ValueError, match=r"^X must hold numbers, but column 'odd' is of .*$"):
+            GCNClassifier().fit(frame, [0, 0, 0, 1, 1, 1], adjacency=two_triangles)
+    gaps = np.array([[0.0], [1], [2], [np.nan], [4], [5]])
+    with pytest.raises(ValueError, match=r"^Input X contains NaN: fill its gaps first.*$"):
+        GCNClassifier().fit(gaps, [0, 0, 0, 1, 1, 1], adjacency=two_triangles)
+
+
+def test_an_adjacency_that_is_no_adjacency(two_triangles):
+    nx = pytest.importorskip("networkx")
+    y = [0, 0, 0, 1, 1, 1]
+    one_way = two_triangles.copy()
+    one_way[0, 1], one_way[1, 0] = -1, 0
+    with pytest.raises(ValueError, match=r"must not be negative, got -1\.0 from node 0 to node 1"):
+        GCNClassifier().fit(None, y, adjacency=one_way)
+    with pytest.raises(ValueError, match=r"must be a matrix .* got a graph: give that as X"):
+        GCNClassifier().fit(None, y, adjacency=nx.path_graph(6))
+    with pytest.raises(ValueError, match=r"got shape \(2, 7\): adjacency_from_edges makes"):
+        GCNClassifier().fit(None, y, adjacency=np.array(two_triangles.nonzero())[:, :7])
+
+
+def test_attributes_that_a_networkx_graph_brings_in_vain_are_said():
+    nx = pytest.importorskip("networkx")
+    graph = nx.path_graph(6)
+    nx.set_node_attributes(graph, {0: "a", 5: "b"}, "label")
+    nx.set_node_attributes(graph, dict(enumerate(range(6))), "age")
+    with pytest.warns(UserWarning, match=r"node attributes not used: 'age' \(from_networkx can"):
+        GCNClassifier(max_epochs=3).fit(graph)

@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from graphconv.graph import Graph, encode_labels, symmetrise
+from graphconv.graph.checks import check_adjacency
 from graphconv.graph.position import has_position_features, with_position_features
 from graphconv.graph.scaling import fit_scaler
 
@@ -39,6 +40,8 @@ def encode_targets(y: Any) -> tuple[npt.NDArray[np.int64], tuple[Any, ...] | Non
         )
     if sp.issparse(y):
         y = y.toarray()
+    if hasattr(y, "to_list"):  # a column of pandas or polars, whose whole numbers stay whole
+        y = y.to_list()
     array = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
     if array.ndim == 2 and array.shape[1] == 1:
         from sklearn.exceptions import DataConversionWarning
@@ -90,19 +93,64 @@ def graph_from_arrays(
         adjacency = neighbour_graph(X, n_neighbors)
         directed = False
     else:
-        adjacency = sp.csr_array(adjacency)
-        if not directed and adjacency.shape[0] == adjacency.shape[1]:
+        # Checked before both directions are joined, which would hide an edge of negative weight.
+        adjacency = check_adjacency(_matrix(adjacency), directed=True)
+        if not directed:
             adjacency = symmetrise(adjacency)
     return Graph(adjacency, features=X, labels=labels, class_names=class_names, directed=directed)
+
+
+def _matrix(adjacency: Any) -> Any:
+    """The adjacency, unless it is a graph of another kind."""
+    if hasattr(adjacency, "adjacency"):  # networkx, or a Graph
+        raise ValueError(
+            "adjacency must be a matrix with a row for each row of X, got a graph: give that "
+            "as X, alone"
+        )
+    shape = np.shape(adjacency)
+    if len(shape) == 2 and shape[0] == 2 < shape[1]:
+        raise ValueError(
+            f"adjacency must be square, got shape {shape}: adjacency_from_edges makes a matrix of "
+            "the two ends of each edge"
+        )
+    return adjacency
 
 
 def check_features(estimator: Any, X: Any, reset: bool) -> Any:
     """X as scikit-learn checks it, its width noted or compared; None stays None."""
     if X is None:
         return None
-    return validate_data(
-        estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32, np.float16]
-    )
+    _check_columns(X)
+    try:
+        return validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32, np.float16],
+        )
+    except ValueError as error:
+        first, *others = str(error).splitlines()
+        if not others or "contains NaN" not in first:
+            raise
+        # scikit-learn goes on with advice about other estimators.
+        raise ValueError(
+            f"{first.rstrip('.')}: fill its gaps first, as by SimpleImputer in a pipeline"
+        ) from None
+
+
+def _check_columns(X: Any) -> None:
+    """A data frame must have numbers in all columns; numpy would fail without naming one."""
+    if not hasattr(X, "columns"):
+        return
+    for name in X.columns:
+        kind = X[name].dtype
+        # Text may hold numbers, which scikit-learn reads.
+        if str(kind).lower().startswith(("categor", "enum", "date", "time", "duration")):
+            raise ValueError(
+                f"X must hold numbers, but column {name!r} is of type {kind}: from_frames "
+                "encodes such columns, or a transformer before this one in a pipeline"
+            )
 
 
 def as_graph(data: Any) -> Any:
@@ -114,7 +162,11 @@ def as_graph(data: Any) -> Any:
     if networkx is not None and isinstance(data, networkx.Graph):
         from graphconv.io.readers import from_networkx
 
-        return from_networkx(data).graph
+        loaded = from_networkx(data)
+        for note in loaded.notes:
+            if "attributes not used" in note:  # nobody sees the notes of a graph that is fitted
+                warnings.warn(f"{note} (from_networkx can take them)", stacklevel=4)
+        return loaded.graph
     return data
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from graphconv.estimators._inputs import graph_to_predict
+from graphconv.estimators._inputs import array_of_names, encode_targets, graph_to_predict
 from graphconv.graph import Graph
 from graphconv.results.doubt import DoubtfulLabel, doubtful_labels
 from graphconv.results.prediction_sets import find_set_rule
@@ -103,6 +103,43 @@ class HeldOutMixin:
         if n_skipped:  # rows attached to the training graph: sets go by all of its nodes
             probabilities = np.concatenate([cast(Any, self).predict_proba(), probabilities])
         return rule.apply(graph, probabilities)[n_skipped:]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, adjacency: Any = None) -> float:
+        """Share of nodes with the right label, among those that have one.
+
+        Of several labels per node all must be right.
+
+        Parameters
+        ----------
+        X, adjacency
+            As for `predict`.
+        y : array of shape (n_nodes,) or (n_nodes, n_classes)
+            The true labels; nodes that are marked as unlabelled, as for `fit`, are left out.
+        sample_weight : array of shape (n_nodes,), optional
+            What each node counts.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> from graphconv import SGCClassifier
+        >>> X, y = [[0.0], [0.1], [1.0], [1.1]], ["cold", None, "hot", None]
+        >>> clf = SGCClassifier(n_neighbors=1).fit(X, y)
+        >>> clf.score(X, y), clf.score(X, ["cold", "cold", "hot", "cold"])
+        (1.0, 0.75)
+        """
+        codes, names = encode_targets(y)
+        predicted = cast(Any, self).predict(X, adjacency=adjacency)
+        if codes.ndim == 2:
+            is_known, is_right = (codes >= 0).all(axis=1), (codes == predicted).all(axis=1)
+        else:
+            is_known, is_right = codes >= 0, array_of_names(names or (None,))[codes] == predicted
+        if not is_known.any():
+            raise ValueError(f"y must have a label to score by, got none among {len(codes)}")
+        weights = None if sample_weight is None else np.asarray(sample_weight)[is_known]
+        return float(np.average(is_right[is_known], weights=weights))
 
     def doubtful_labels(self) -> tuple[DoubtfulLabel, ...]:
         """The given labels that look wrong, the most suspicious first.
