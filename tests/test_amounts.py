@@ -32,6 +32,11 @@ def tables(tmp_path):
         (["€ 3,50", "€ 1.200"], ("€", ",")),
         (["1 200,50 kr", "3 kr"], ("kr", ",")),
         (["CHF 1'200.50", "CHF 3"], ("CHF", ".")),
+        (["1:30:00", "0:00:30.5"], ("h:m:s", ".")),
+        (["2 days 01:30:00", "-1 days +12:00:00", "3 days"], ("h:m:s", ".")),
+        (["7:05", "26:30"], ("h:m", ".")),
+        (["7:05", "7:05:00"], ()),  # hours or minutes?
+        (["7:65", "8:00"], ()),
         (["12 %", "$5"], ()),  # two units
         (["12", "7"], ()),  # plain numbers
         (["$12$"], ()),
@@ -104,3 +109,14 @@ def test_an_encoding_without_its_parts_is_refused(tables):
     content["derived"][0]["detail"] = ["%", "."]
     with pytest.raises(ValueError, match="amount 'share' must have a unit, a mark and an example"):
         TableEncoding.from_json(content)
+
+
+def test_durations_are_hours():
+    cells = ("2 days 01:30:00", "-1 days +12:00:00", "3 days", "-0:30:00", "1:60:00", "1:30")
+    assert [amount(cell, "h:m:s", ".") for cell in cells] == [49.5, -12, 72, -0.5, None, None]
+    edges = pd.DataFrame({"source": [0, 1], "target": [1, 2]})
+    waits = pd.to_timedelta(["1h", "36h", "90min"])
+    nodes = pd.DataFrame({"id": [0, 1, 2], "label": ["a", "b", None], "wait": waits})
+    loaded = from_frames(edges, nodes)
+    assert loaded.graph.features.ravel().tolist() == [1, 36, 1.5]
+    assert loaded.columns == ("column 'wait' taken as a number ('0 days 01:00:00' is 1)",)

@@ -43,7 +43,9 @@ def role_of(cells, name="column"):
         (["a:1 b:3", "b:2"], "sparse"),
         ([["red", "green"], ["green"]], "sparse"),
         ([{"a": 1}, {"b": 0.5}], "sparse"),
-        (["12:30", "08:15", "12:30", "12:30"], "category"),  # a time is no weight
+        (["12:30", "08:15", "12:30", "12:30"], "amount"),  # a time is no weight
+        (["01067", "80331", "01067", "01067"], "category"),  # a code is no number
+        (["2024-01", "2024-02"], "date"),
         ([[1, 2], [3]], "ignore"),
         (["", None, "NA"], "ignore"),
         (["ann", "bob", "cy"], "ignore"),

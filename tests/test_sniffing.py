@@ -217,3 +217,18 @@ def test_a_decimal_comma_is_one_beside_empty_cells(tmp_path):
     ages = read_table(path, text_columns=["id"]).frame["age"]
     assert ages.dropna().tolist() == [20.5, 31.0]
     assert ages.isna().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    "text", ["p7 p12\np12 p3\n", "anna ben\ncarl anna\nben carl\n", "a,1\nb,2\na,2\n"]
+)
+def test_a_first_line_of_ids_is_no_header(tmp_path, text):
+    table = read_table(write(tmp_path, text))
+    assert len(table.frame) == text.count("\n")
+    assert list(table.frame.columns) == ["column_1", "column_2"]
+    assert "no line with the columns' names" in table.notes[0]
+
+
+@pytest.mark.parametrize("text", ["x1,x2\np7,p12\np12,p3\n", "anna,ben\ncarl,anna\n"])
+def test_a_first_line_that_is_unlike_the_others_is_a_header(tmp_path, text):
+    assert list(read_table(write(tmp_path, text)).frame.columns) == text.split("\n")[0].split(",")

@@ -1,4 +1,4 @@
-"""Amounts: numbers that are written with a unit, such as "12 %", "$1,200" or "1.200 EUR".
+"""Amounts: numbers that are written with a unit, such as "12 %", "$1,200", "1.200 EUR", "1:30:00".
 
 Cells of a column enter; the unit and the decimal mark leave, and with these the numbers.
 """
@@ -21,6 +21,13 @@ _AMOUNT = re.compile(
     rf"(?P<sign>[+-]?)\s*(?P<before>{_UNIT})?\s*(?P<number>[+-]?\d(?:[\d.,'\u2019\s]*\d)?)"
     rf"\s*(?P<after>{_UNIT})?"
 )
+# "1:30:00", "7:05" and, as pandas writes it, "2 days 01:30:00.5".
+_DURATION = re.compile(
+    r"(?:(?P<days>-?\d+) days? \+?|(?P<sign>-?))(?P<first>\d+):(?P<minutes>[0-5]\d)"
+    r"(?::(?P<seconds>[0-5]\d(?:\.\d+)?))?|(?P<only_days>-?\d+) days?",
+    re.ASCII,
+)
+_CLOCK, _TIME = "h:m", "h:m:s"
 _BLANKS = re.compile(r"['\u2019\s]")
 
 
@@ -34,7 +41,12 @@ def amount_format(cells: Sequence[object]) -> tuple[str, ...]:
     (('$', '.'), ('EUR', ','))
     >>> amount_format(["12 %", "7,5 %"]), amount_format(["12 kg", "7 kg"])
     (('%', ','), ())
+    >>> amount_format(["0:59:30", "26:00:00"])
+    ('h:m:s', '.')
     """
+    clocks = {unit for unit in (_CLOCK, _TIME) if _are_durations(cells, unit)}
+    if clocks:
+        return clocks.pop(), "."
     units, numbers = set(), []
     for cell in cells:
         found = _AMOUNT.fullmatch(cell.strip()) if isinstance(cell, str) else None
@@ -69,6 +81,23 @@ def _pattern(decimal: str) -> re.Pattern[str]:
     return number_pattern(decimal, "," if decimal == "." else ".")
 
 
+def _are_durations(cells: Sequence[object], unit: str) -> bool:
+    return bool(cells) and all(_hours(str(cell).strip(), unit) is not None for cell in cells)
+
+
+def _hours(cell: str, unit: str) -> float | None:
+    """The hours of "1:30:00", and of "1:30" where all cells of the column are written so."""
+    found = _DURATION.fullmatch(cell)
+    if found is None:
+        return None
+    if found["only_days"]:
+        return 24.0 * int(found["only_days"]) if unit == _TIME else None
+    if (found["seconds"] is None) != (unit == _CLOCK):
+        return None
+    hours = int(found["first"]) + int(found["minutes"]) / 60 + float(found["seconds"] or 0) / 3600
+    return 24 * int(found["days"] or 0) + (-hours if found["sign"] else hours)
+
+
 def amount(cell: str, unit: str, decimal: str) -> float | None:
     """The number of a cell; None where it is none of that unit.
 
@@ -77,7 +106,11 @@ def amount(cell: str, unit: str, decimal: str) -> float | None:
     >>> from graphconv.io._amounts import amount
     >>> amount("-1.200,50 EUR", "EUR", ","), amount("12 %", "EUR", ",")
     (-1200.5, None)
+    >>> amount("1:30:00", "h:m:s", "."), amount("1:30", "h:m", ".")
+    (1.5, 1.5)
     """
+    if unit in (_CLOCK, _TIME):
+        return _hours(cell.strip(), unit)
     found = _AMOUNT.fullmatch(cell.strip())
     if found is None or not {found["before"], found["after"]} <= {unit, None}:
         return None

@@ -54,6 +54,7 @@ DATE_FORMATS = {
     "%d.%m.%y": "day.month.year",
     "%d/%m/%y": "day/month/year",
     "%m/%d/%y": "month/day/year",
+    "%Y-%m": "year-month",
 }
 _TIMES = ("", " %H:%M", " %H:%M:%S")
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -224,7 +225,7 @@ def _derive_yes_no(
 
 
 def _fit_amount(column: pd.Series[Any], _: str) -> tuple[str, ...]:
-    cells = [cell.strip() for cell in column.tolist() if isinstance(cell, str) and is_filled(cell)]
+    cells = [str(cell).strip() for cell in column.tolist() if is_filled(cell)]
     found = amount_format(cells)
     # The one that shows most of how they are written.
     return (*found, max(cells, key=len)) if found else ()
@@ -258,7 +259,7 @@ def date_format(cells: Sequence[str], wanted: str = "") -> str:
         return wanted
     if text.str.match(r"\d{4}-\d{2}-\d{2}").all() and _parsed_dates(text, ISO).notna().all():
         return ISO
-    if not text.str.match(r"\d{1,4}[./-]\d{1,2}[./-]\d{2,4}").all():
+    if not text.str.match(r"\d{1,4}[./-]\d{1,2}[./-]\d{2,4}|\d{4}-\d{2}$").all():
         return ""
     for day in DATE_FORMATS:
         for time in _TIMES if day != ISO else ():

@@ -22,6 +22,7 @@ from graphconv.io.derived_columns import (
     vector_width,
     yes_and_no,
 )
+from graphconv.io.sniffing import LEADING_ZERO
 from graphconv.io.table_columns import DERIVED, ROLES, TableOptions
 from graphconv.io.table_files import Table, as_text
 from graphconv.io.wording import count, shown
@@ -139,8 +140,8 @@ def propose_role(column: pd.Series[Any]) -> ColumnRole:
         return ColumnRole(name, "number", "yes or no ('true' is yes)")
     if kind in "iufc" or isinstance(column.dtype, pd.SparseDtype):
         return _of_numbers(column)
-    if kind == "M":
-        return _derived(column, "date")
+    if kind in "Mm":
+        return _derived(column, "date" if kind == "M" else "amount")
     cells = [cell for cell in column.tolist() if is_filled(cell)]
     if not cells:
         return ColumnRole(name, "ignore", "ignored: it is empty")
@@ -148,6 +149,10 @@ def propose_role(column: pd.Series[Any]) -> ColumnRole:
     if len(cells) <= _LOOKED_AT:
         looked_at = cells
     likely = _derived_kind(looked_at)
+    if likely == "number" and any(
+        isinstance(cell, str) and LEADING_ZERO.fullmatch(cell.strip()) for cell in looked_at
+    ):
+        return _of_words(name, as_text(column))  # codes, as those of places
     if likely == "number":
         return ColumnRole(name, "number", "a number")
     if likely:

@@ -28,7 +28,8 @@ _SAMPLE_ROWS = 500
 COMMENT = "#"
 _COMMENTS = (COMMENT, "%")
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_LEADING_ZERO = re.compile(r"0\d+", re.ASCII)
+_DIGITS = re.compile(r"\d+", re.ASCII)
+LEADING_ZERO = re.compile(r"0\d+", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +154,7 @@ def sniff_text_format(path: Path, options: TextFormatOptions | None = None) -> T
     codes = [
         position
         for position, cells in enumerate(columns)
-        if any(_LEADING_ZERO.fullmatch(cell) for cell in cells)
+        if any(LEADING_ZERO.fullmatch(cell) for cell in cells)
     ]
     return TextFormat(
         delimiter, encoding, decimal, thousands, has_header, tuple(codes), len(comments)
@@ -242,8 +243,21 @@ def _sniff_delimiter(sample: str, usual: str) -> str:
 
 
 def _has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """A first line of nothing but numbers names no columns."""
-    return not rows or not all(_PLAIN_NUMBER.fullmatch(cell) for cell in rows[0])
+    """A first line names no columns if it is like those below: all numbers, or ids as they have."""
+    if not rows:
+        return True
+    first, below = rows[0], rows[1:]
+    cells = {cell for row in below for cell in row}
+    return not all(
+        _PLAIN_NUMBER.fullmatch(cell) or cell in cells or _is_id_like(cell, place, below)
+        for place, cell in enumerate(first)
+    )
+
+
+def _is_id_like(cell: str, place: int, below: Sequence[Sequence[str]]) -> bool:
+    """Whether a cell is letters and digits in the same order as all cells below it: p12, p7."""
+    shapes = {_DIGITS.sub("0", row[place]) for row in below if len(row) > place}
+    return bool(_DIGITS.search(cell)) and shapes == {_DIGITS.sub("0", cell)}
 
 
 def _sniff_numbers(columns: Sequence[Sequence[str]], options: TextFormatOptions) -> tuple[str, str]:
