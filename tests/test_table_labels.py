@@ -9,7 +9,7 @@ from tests.small_tables import read, write
 from graphconv import GCNClassifier, encode_labels
 from graphconv.io._label_bins import bin_names
 from graphconv.io.graph_files import read_graph_file
-from graphconv.io.readers import from_frames
+from graphconv.io.readers import from_frames, read_tables
 from graphconv.io.table_encoding import TableEncoding
 
 EDGES = "source,target\na,b\n"
@@ -198,3 +198,32 @@ def test_graph_files_have_tables_too(tmp_path):
     <edge source="a" target="b"/></graph></graphml>"""
     graph = read_graph_file(write(tmp_path, text, "g.graphml")).graph
     assert graph.class_names == (-1, 1)
+
+
+def test_classes_that_differ_in_writing_alone_are_said(tmp_path):
+    (tmp_path / "e.csv").write_text("source,target\n0,1\n1,2\n2,3\n3,4\n")
+    (tmp_path / "n.csv").write_text("id,label\n0,red\n1,Red\n2,sea  blue\n3,sea blue\n4,green\n")
+    notes = read_tables(tmp_path / "e.csv", tmp_path / "n.csv").notes
+    said = "that differ in capitals or blanks alone are classes apart: 'Red' and 'red', 'sea"
+    assert any(said in note for note in notes)
+
+
+@pytest.mark.parametrize("unlabelled", [None, "none"])
+def test_a_column_that_tells_every_label_is_said(unlabelled):
+    labels = [["cat", "dog", None][node % 3] for node in range(60)]
+    nodes = pd.DataFrame(
+        {
+            "id": range(60),
+            "label": labels,
+            "code": [unlabelled if label is None else label[0] for label in labels],
+            "size": np.where(np.arange(60) == 1, 0, np.arange(60) % 3),  # but for one node
+            "name": [f"n{node}" for node in range(60)],
+        }
+    )
+    edges = pd.DataFrame({"source": range(59), "target": range(1, 60)})
+    told = [note for note in from_frames(edges, nodes).notes if "tells every label" in note]
+    assert told == [
+        "nodes: column 'code' alone tells every label: was it made of them? (ignore leaves it out)"
+    ]
+    loaded = from_frames(edges, nodes, ignore=["code"])
+    assert not any("tells every label" in note for note in loaded.notes)

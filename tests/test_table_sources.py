@@ -67,9 +67,39 @@ def test_spreadsheets(tmp_path, expected):
         pd.DataFrame({"a": [1]}).to_excel(book, sheet_name="other", index=False)
     assert features_of(pd.DataFrame(EDGES), path) == expected
     table = read_table(path)
-    assert table.notes == ("book.xlsx: of 2 sheets the first, 'people', is read",)
+    assert table.notes == ("book.xlsx: of 2 sheets 'people' is read",)
     assert table.frame["id"].tolist() == [1, 2, 3]
     assert table.at(0) == "book.xlsx, row 2"
+
+
+def test_of_several_sheets_the_one_with_the_columns_is_read(tmp_path):
+    path = tmp_path / "book.xlsx"
+    with pd.ExcelWriter(path, engine="openpyxl") as book:
+        pd.DataFrame({"note": ["by hand"]}).to_excel(book, sheet_name="About", index=False)
+        pd.DataFrame(NODES)[["id", "label"]].to_excel(book, sheet_name="People", index=False)
+        pd.DataFrame({"Source": [1], "Target": [2]}).to_excel(
+            book, sheet_name="Links", index=False, startrow=2
+        )
+    loaded = read_tables(path, path)
+    assert loaded.graph.n_edges == 1
+    assert "book.xlsx: of 3 sheets 'Links' is read" in loaded.notes
+    assert "book.xlsx: of 3 sheets 'People' is read" in loaded.notes
+    assert read_table(path, ["source", "target"]).at(0) == "book.xlsx, row 4"
+
+
+def test_rows_of_separators_alone_are_passed_over(tmp_path):
+    path = tmp_path / "nodes.csv"
+    path.write_text("id,label,age\n1,a,3\n,,\n2,b,4\n , ,\n3,,x\n")
+    table = read_table(path, ["id"])
+    assert table.frame["id"].tolist() == ["1", "2", "3"]
+    assert table.notes == ("nodes.csv: 2 empty rows passed over",)
+    assert table.at(2) == "nodes.csv, line 6"
+
+
+def test_a_database_given_as_a_file_is_told_how_to_name_it(tmp_path):
+    (tmp_path / "shop.db").write_bytes(b"SQLite format 3")
+    with pytest.raises(ValueError, match=r"shop\.db must be named as a database.*\?table=NAME$"):
+        read_table(tmp_path / "shop.db")
 
 
 def test_frames_of_any_library_and_files_in_any_mix(tmp_path, expected):

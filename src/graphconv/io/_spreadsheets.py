@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,13 @@ if TYPE_CHECKING:
 SHEET_SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 
 
-def read_sheet(path: Path, *, has_header: bool = True) -> tuple[pd.DataFrame, list[str]]:
-    """The first sheet of a file, and what to tell about it.
+def read_sheet(
+    path: Path, wanted: Collection[str] = (), *, has_header: bool = True
+) -> tuple[pd.DataFrame, list[int], list[str]]:
+    """A sheet of a file, the row of the sheet that each of its rows is, and what to tell about it.
 
-    Cells keep their types: whole numbers stay whole, dates are dates.
+    Of several sheets it is the first of those with the most columns named in `wanted`, in any
+    case. Cells keep their types: whole numbers stay whole, dates are dates.
     """
     import pandas as pd
 
@@ -28,25 +32,35 @@ def read_sheet(path: Path, *, has_header: bool = True) -> tuple[pd.DataFrame, li
         ) from None
     try:
         book = python_calamine.CalamineWorkbook.from_path(str(path))
-        name = book.sheet_names[0]
-        rows: list[list[Any]] = book.get_sheet_by_name(name).to_python(skip_empty_area=True)
+        sheets = [book.get_sheet_by_name(name) for name in book.sheet_names]
+        if len(sheets) > 1 and has_header:
+            usual = {name.lower() for name in wanted}
+            sheets.sort(key=lambda sheet: -len(usual.intersection(_first_cells(sheet))))
+        rows: list[list[Any]] = sheets[0].to_python(skip_empty_area=False)
     except Exception as error:  # it has no class of errors of its own that all are of
         raise ValueError(f"{path.name} must be a spreadsheet: {error}") from None
-    rows = [row for row in rows if any(cell != "" for cell in row)]
-    if not rows:
+    places = [place for place, row in enumerate(rows) if any(cell != "" for cell in row)]
+    if not places:
         raise ValueError(f"{path.name} is empty: its first row must name the columns")
     names = [f"column_{place + 1}" for place in range(len(rows[0]))]
     if has_header:
-        names = [str(cell).strip() for cell in rows.pop(0)]
+        names = [str(cell).strip() for cell in rows[places.pop(0)]]
         check_distinct(path.name, [name for name in names if name])
     columns = {
-        column: pd.Series([_plain(row[place]) for row in rows])
+        column: pd.Series([_plain(rows[row][place]) for row in places])
         for place, column in enumerate(names)
         if column
     }
-    others = len(book.sheet_names) - 1
-    notes = [f"{path.name}: of {others + 1} sheets the first, {name!r}, is read"] if others else []
-    return pd.DataFrame(columns, index=pd.RangeIndex(len(rows))), notes
+    notes = []
+    if len(sheets) > 1:
+        notes.append(f"{path.name}: of {len(sheets)} sheets {sheets[0].name!r} is read")
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(places))), places, notes
+
+
+def _first_cells(sheet: Any) -> set[str]:
+    """The cells of a sheet's first row that is not empty, in lower case."""
+    rows = sheet.to_python(skip_empty_area=True, nrows=1)
+    return {str(cell).strip().lower() for row in rows for cell in row}
 
 
 def _plain(cell: Any) -> Any:

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from graphconv.io._json_files import JSON_SUFFIXES, read_json
 from graphconv.io._spreadsheets import SHEET_SUFFIXES, read_sheet
 from graphconv.io.compression import OPENERS, plain_suffix
@@ -30,7 +33,7 @@ from graphconv.io.sniffing import (
     sniff_text_format,
     usual_delimiter,
 )
-from graphconv.io.wording import did_you_mean, is_missing
+from graphconv.io.wording import count, did_you_mean, is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +42,8 @@ PARQUET_SUFFIXES = (".parquet", ".pq")
 # Columns in which pandas keeps an index without a name.
 _INDEX = "__index_level_"
 TABLE_SUFFIXES = (*DELIMITERS, *PARQUET_SUFFIXES, *JSON_SUFFIXES, *SHEET_SUFFIXES)
+# Files that are databases, by how they are mostly called.
+_DATABASES = dict.fromkeys((".db", ".sqlite", ".sqlite3", ".db3"), "sqlite") | {".duckdb": "duckdb"}
 _PACKED = ", ".join(suffix for suffix in OPENERS if suffix != ".gz")
 
 
@@ -104,7 +109,12 @@ def read_table(
     if suffix in JSON_SUFFIXES:
         return _read_json(path, suffix)
     if suffix in SHEET_SUFFIXES and path.suffix.lower() == suffix:
-        return _read_sheet(path, format_options)
+        return _read_sheet(path, text_columns, format_options)
+    if suffix in _DATABASES:
+        scheme = _DATABASES[suffix]
+        raise ValueError(
+            f"{path.name} must be named as a database, with its table: {scheme}:///{path}?table=NAME"
+        )
     known = ", ".join(TABLE_SUFFIXES)
     raise ValueError(f"{path.name} must end in one of {known} (or .csv.gz, {_PACKED})")
 
@@ -117,17 +127,30 @@ def _read_text(
         frame = read_delimited(path, text, text_columns)
         n_named = frame.shape[1]
         n_columns = len(read_header(path, text))
+    filled = _filled_rows(frame)
     said = text.surprises(usual_delimiter(path))
+    if filled is not None:
+        said.append(f"{count(len(frame) - len(filled), 'empty row')} passed over")
+        frame = frame.iloc[filled].reset_index(drop=True)
     notes = [f"{path.name}: {', '.join(said)}"] if said else []
     if n_named < n_columns:
         notes.append(f"{path.name}: the column without a name is left out")
-    return Table(
-        frame,
-        path.name,
-        lambda row: f"{path.name}, line {line_of_row(path, text, row)}",
-        is_file=True,
-        notes=tuple(notes),
-    )
+
+    def at(row: int) -> str:
+        row = row if filled is None else int(filled[row])
+        return f"{path.name}, line {line_of_row(path, text, row)}"
+
+    return Table(frame, path.name, at, is_file=True, notes=tuple(notes))
+
+
+def _filled_rows(frame: pd.DataFrame) -> npt.NDArray[np.int64] | None:
+    """The rows that have a cell, where others are but separators; None where all have one."""
+    is_blank = np.ones(len(frame), dtype=bool)
+    for place in range(frame.shape[1]):
+        if frame.dtypes.iloc[place].kind in "biuf" or not is_blank.any():
+            return None  # numbers are never blank
+        is_blank &= (frame.iloc[:, place].astype("str").str.strip() == "").to_numpy()
+    return np.flatnonzero(~is_blank) if is_blank.any() else None
 
 
 def _read_json(path: Path, suffix: str) -> Table:
@@ -138,13 +161,14 @@ def _read_json(path: Path, suffix: str) -> Table:
     return Table(table.frame, path.name, lambda row: f"{path.name}, {row_is} {row + 1}", True)
 
 
-def _read_sheet(path: Path, format_options: TextFormatOptions) -> Table:
+def _read_sheet(
+    path: Path, text_columns: Collection[str], format_options: TextFormatOptions
+) -> Table:
     has_header = format_options.header is not False
-    frame, notes = read_sheet(path, has_header=has_header)
-    first = 2 if has_header else 1
+    frame, rows, notes = read_sheet(path, text_columns, has_header=has_header)
 
     def at(row: int) -> str:
-        return f"{path.name}, row {row + first}"
+        return f"{path.name}, row {rows[row] + 1}"
 
     return Table(frame, path.name, at, is_file=True, notes=tuple(notes))
 

@@ -40,7 +40,12 @@ from graphconv.io.table_columns import (
 from graphconv.io.table_encoding import TableEncoding
 from graphconv.io.table_files import Table
 from graphconv.io.table_ids import node_positions
-from graphconv.io.table_labels import read_label_numbers, read_labels, read_split
+from graphconv.io.table_labels import (
+    notes_on_copies,
+    read_label_numbers,
+    read_labels,
+    read_split,
+)
 from graphconv.io.wording import count, made_undirected, naming, shown
 
 if TYPE_CHECKING:
@@ -208,6 +213,8 @@ def known_of_nodes(
         labels = np.full(n_nodes, -1, dtype=np.int64)
         labels[: len(numbers)] = bin_codes(numbers, encoding.label_edges)
         class_names = bin_names(encoding.label_edges)
+    if options.encoding is None:
+        notes += notes_on_copies(nodes, labels, options)
     known: dict[str, Any] = {"labels": labels, "class_names": class_names}
     split = optional_column(nodes, options.split_column, "split", "split_column")
     if split is not None:

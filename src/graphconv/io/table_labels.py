@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from graphconv.graph import IntArray, encode_labels
+from graphconv.io.delimited import WIDE
 from graphconv.io.table_columns import TableOptions
 from graphconv.io.table_files import Table, as_text
-from graphconv.io.wording import MISSING_MARKS, count, naming, shown
+from graphconv.io.wording import MISSING_MARKS, Message, count, naming, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +30,8 @@ SPLIT_MARKS = {
 _WHOLE_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.0+)?", re.ASCII)
 # Fewer different labels than this are classes, however few nodes each has.
 _FEW_LABELS = 10
+# Among fewer labels a column may tell all of them by chance.
+_ENOUGH_LABELS = 30
 # So many different numbers are a quantity, unless each occurs so often.
 _MANY_NUMBERS, _OFTEN = 20, 5
 
@@ -63,6 +66,8 @@ def read_labels(
         codes, class_names = encode_labels(values, unlabelled=None)
     except TypeError:
         raise ValueError(f"{nodes.name}: labels must be numbers or text") from None
+    if options.encoding is None:
+        notes += _alike(class_names, nodes.name)
     known = codes >= 0
     if separator is None or not known.any():
         labels = np.full(n_nodes, -1, dtype=np.int64)
@@ -72,6 +77,59 @@ def read_labels(
     labels[owners[known]] = 0
     labels[owners[known], codes[known]] = 1
     return labels, class_names
+
+
+def _alike(class_names: Sequence[Hashable], table: str) -> list[str]:
+    """A note on the classes that only capitals and blanks keep apart; none if there are none."""
+    spellings: dict[str, list[str]] = {}
+    for name in class_names:
+        if isinstance(name, str):
+            spellings.setdefault(" ".join(name.casefold().split()), []).append(shown(name))
+    alike = [" and ".join(names) for names in spellings.values() if len(names) > 1]
+    more = f" and {len(alike) - 3} more" if len(alike) > 3 else ""
+    listed = f"{', '.join(alike[:3])}{more}"
+    note = f"labels of {table} that differ in capitals or blanks alone are classes apart: {listed}"
+    return [note] if alike else []
+
+
+def notes_on_copies(nodes: Table, labels: IntArray, options: TableOptions) -> list[Message]:
+    """Notes on the columns of which a few values tell every given label, as a copy of them does.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from graphconv.io.table_columns import TableOptions
+    >>> from graphconv.io.table_files import table_of_frame
+    >>> from graphconv.io.table_labels import notes_on_copies
+    >>> labels = np.arange(40) % 2
+    >>> nodes = pd.DataFrame({"code": 7 + labels, "size": np.arange(40) % 3})
+    >>> print(*notes_on_copies(table_of_frame(nodes, "nodes"), labels, TableOptions()))
+    nodes: column 'code' alone tells every label: was it made of them? (ignore leaves it out)
+    """
+    if labels.ndim == 2:
+        return []
+    rows = np.flatnonzero(labels[: len(nodes.frame)] >= 0)
+    n_classes = len(np.unique(labels[rows]))
+    if len(rows) < _ENOUGH_LABELS or n_classes < 2:
+        return []
+    split = "split" if options.split_column is None else options.split_column
+    others = {options.id, options.label, split, *options.ignore}
+    said = "{}: column {} alone tells every label: was it made of them? ({ignore} leaves it out)"
+    return [
+        naming(said, nodes.name, shown(str(name)))
+        for name in nodes.frame.columns[:WIDE]  # words that are columns do not tell labels alone
+        if name not in others
+        # A few rows are enough to see that most columns do not.
+        and _tells(nodes.frame[name].iloc[rows[:1000]], labels[rows[:1000]], n_classes)
+        and _tells(nodes.frame[name].iloc[rows], labels[rows], n_classes)
+    ]
+
+
+def _tells(column: pd.Series[Any], labels: IntArray, n_classes: int) -> bool:
+    cells = column if column.dtype.kind in "biuf" else as_text(column)
+    values, distinct = cells.factorize(use_na_sentinel=False)
+    n_pairs = len(np.unique(values * np.int64(labels.max() + 1) + labels))
+    return n_pairs == len(distinct) <= 2 * n_classes
 
 
 def read_label_numbers(
