@@ -67,7 +67,7 @@ def test_an_explanation_tells_the_sentence_and_tables(karate):
     why = karate.explain(11)
     html = why._repr_html_()
     assert why.sentence in html
-    assert "<strong>Edges</strong>" in html
+    assert "<strong>Edges farther away</strong>" in html
     assert "Explanation(11" in repr(why)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import takewhile
 
 from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
@@ -78,3 +80,31 @@ def shortened(text: object, width: int) -> str:
         return given
     n_end = (width - 1) // 2
     return f"{given[: width - 1 - n_end].rstrip()}…{given[-n_end:].lstrip()}"
+
+
+def shortened_apart(names: Iterable[object], width: int) -> dict[object, str]:
+    """Names of at most so many characters, without what all begin and end with if need be.
+
+    Examples
+    --------
+    >>> from graphconv.report._lettering import shortened_apart
+    >>> shortened_apart(["Customer no. 17 in Cologne", "Customer no. 9 in Cologne"], 14)
+    {'Customer no. 17 in Cologne': '…17…', 'Customer no. 9 in Cologne': '…9…'}
+    """
+    short = {name: shortened(name, width) for name in names}
+    if len(set(short.values())) == len(short):
+        return short
+    start = _n_alike([str(name) for name in short])
+    rests = {name: str(name)[start:] for name in short}
+    end = _n_alike([rest[::-1] for rest in rests.values()])
+    before, after = "…" * bool(start), "…" * bool(end)
+    return {
+        name: f"{before}{shortened(rest[: len(rest) - end], width)}{after}"
+        for name, rest in rests.items()
+    }
+
+
+def _n_alike(texts: Sequence[str]) -> int:
+    """How many letters all of some texts begin with."""
+    letters = zip(*texts, strict=False)  # up to the end of the shortest
+    return sum(1 for _ in takewhile(lambda alike: len(set(alike)) == 1, letters))

@@ -15,7 +15,7 @@ from matplotlib.patches import FancyArrowPatch
 from matplotlib.text import Annotation
 from matplotlib.transforms import Bbox
 
-from graphconv.report._lettering import drawable, families, shortened
+from graphconv.report._lettering import drawable, families, shortened, shortened_apart
 from graphconv.report._style import COLOURS, MARKERS
 from graphconv.report.figures import new_figure
 from graphconv.results.explanation import Contribution, Explanation
@@ -72,10 +72,11 @@ def _draw_neighbourhood(panel: Axes, why: Explanation, n: int) -> None:
     panel.scatter(
         *places[why.node], s=420, facecolors="none", edgecolors="black", linewidths=1.6, zorder=2
     )
+    names = shortened_apart(places, _ID_WIDTH)
     for node, place in places.items():
         is_centre = node == why.node
         panel.annotate(
-            drawable(shortened(node, _ID_WIDTH)), place, textcoords="offset points",
+            drawable(names[node]), place, textcoords="offset points",
             xytext=(0, 0), ha="center", va="center", fontsize=8, zorder=4,
             weight="bold" if is_centre else "normal",
             bbox={"boxstyle": "square,pad=0.05", "fc": "white", "ec": "none", "alpha": 0.7},

@@ -158,9 +158,9 @@ class Explanation:
     @property
     def _kinds(self) -> tuple[tuple[str, tuple[Contribution, ...]], ...]:
         return (
-            ("the edge", self.farther_edges),
             ("the neighbour", self.neighbours),
             ("the feature", self.features),
+            ("the edge", self.farther_edges),
         )
 
     def _in_words(self, kind: str, part: Contribution) -> str:
@@ -199,7 +199,7 @@ class Explanation:
             used = [n for n in range(5) if n < 3 or any(row[n] for row in rows)]
             tables.append(
                 (
-                    f"{name.capitalize()}s",
+                    f"{name.capitalize()}s" if name != "edge" else "Edges farther away",
                     [columns[n] for n in used],
                     [[row[n] for n in used] for row in rows],
                 )
