@@ -43,6 +43,10 @@ struct Propagate {
     const T* entry_scale;     // (n_entries,) column_scale of each entry's column, or null
     std::int64_t out_stride;  // from a row of out to the next
     const T* bias = nullptr;  // (width,) or null
+    // Of two terms that lie side by side, one is summed, the other the node's own.
+    std::int64_t dense_stride = width;  // from a row of dense to the next
+    const T* own = nullptr;             // (n_rows, width) of rows `dense_stride` apart, or null
+    T* copy = nullptr;  // (n_rows, width) of rows `out_stride` apart, or null: what dense is
 };
 
 template <class T, class I>
@@ -116,6 +120,21 @@ struct HiddenProduct {
     const T* bias;   // (n_terms, n_replicas, n_out) or null; wide products only
 };
 
+template <class T>
+struct NormaliseRows {
+    const T* dense;     // (n_rows, n_replicas, width)
+    const T* gain;      // (n_replicas, width)
+    const T* shift;     // (n_replicas, width)
+    const T* added;     // like dense, or null; forward
+    const T* gradient;  // like dense; backward
+    T* out;             // like dense
+    T* gain_gradient;   // (n_replicas, width), backward
+    T* shift_gradient;  // (n_replicas, width), backward
+    std::int64_t n_rows, n_replicas, width;
+    T epsilon;
+    bool relu;
+};
+
 template <class T, class I>
 struct PropagateSparse {
     Rows<T, I> rows;
@@ -185,6 +204,8 @@ struct Kernels {
     void (*hidden_product_backward)(const HiddenProduct<T>&);
     void (*wide_product)(const HiddenProduct<T>&);
     void (*wide_product_backward)(const HiddenProduct<T>&);
+    void (*normalise_rows)(const NormaliseRows<T>&);
+    void (*normalise_rows_backward)(const NormaliseRows<T>&);
     void (*walks)(const Walks<T, I>&);
     void (*loss)(const Loss<T>&);
     void (*adam)(const Adam<T>&);

@@ -44,6 +44,87 @@ nb::object walks(nb::handle rows, nb::handle totals, nb::handle starts, nb::hand
     return result;
 }
 
+// What is normalised, by what; `gradient` is None forward.
+class NormaliseArrays {
+public:
+    NormaliseArrays(nb::handle gradient, nb::handle dense, nb::handle gain, nb::handle shift,
+                    nb::handle epsilon, nb::handle relu, nb::handle added)
+        : dense_(dense, "dense"),
+          gain_(gain, "gain"),
+          shift_(shift, "shift"),
+          gradient_(gradient, "gradient", true),
+          added_(added, "added", true),
+          epsilon_(number(epsilon, "epsilon")),
+          relu_(PyObject_IsTrue(relu.ptr()) == 1) {
+        dense_.require_dimensions(2);
+        require_float(dense_);
+        gain_.require_dimensions(2);
+        gain_.require_elements(dense_.size(1), ", one for each column of dense");
+        shift_.require_elements(dense_.size(1), ", one for each column of dense");
+        for (const Array* each : {&gain_, &shift_, &gradient_, &added_}) {
+            each->require_kind(dense_.kind(), " like dense");
+        }
+        for (const Array* each : {&gradient_, &added_}) {
+            each->require_elements(dense_.n_elements(), " like dense");
+        }
+    }
+
+    const Array& dense() const { return dense_; }
+    const Array& gain() const { return gain_; }
+
+    template <class T>
+    NormaliseRows<T> arguments(const Array& out) const {
+        NormaliseRows<T> a{};
+        a.dense = dense_.data<const T>();
+        a.gain = gain_.data<const T>();
+        a.shift = shift_.data<const T>();
+        a.added = added_.none() ? nullptr : added_.data<const T>();
+        a.gradient = gradient_.none() ? nullptr : gradient_.data<const T>();
+        a.out = out.data<T>();
+        a.n_rows = dense_.size(0);
+        a.n_replicas = gain_.size(0);
+        a.width = gain_.size(1);
+        a.epsilon = T(epsilon_);
+        a.relu = relu_;
+        return a;
+    }
+
+private:
+    Array dense_, gain_, shift_, gradient_, added_;
+    double epsilon_;
+    bool relu_;
+};
+
+nb::object normalise_rows(nb::handle dense, nb::handle gain, nb::handle shift, nb::handle epsilon,
+                          nb::handle relu, nb::handle added) {
+    const NormaliseArrays given(nb::none(), dense, gain, shift, epsilon, relu, added);
+    nb::object result = new_like(given.dense());
+    const Array out(result, "out");
+    with_types(given.dense().kind(), false, [&](auto t, auto i) {
+        using T = decltype(t);
+        kernels<T, decltype(i)>().normalise_rows(given.arguments<T>(out));
+    });
+    return result;
+}
+
+// Gradients for dense, gain and shift.
+nb::object normalise_rows_backward(nb::handle gradient, nb::handle dense, nb::handle gain,
+                                   nb::handle shift, nb::handle epsilon, nb::handle relu) {
+    if (gradient.is_none()) throw nb::type_error("gradient must be a numpy array, got NoneType");
+    const NormaliseArrays given(gradient, dense, gain, shift, epsilon, relu, nb::none());
+    nb::object for_dense = new_like(given.dense());
+    nb::object for_gain = new_like(given.gain()), for_shift = new_like(given.gain());
+    const Array out(for_dense, "out"), to_gain(for_gain, "gain"), to_shift(for_shift, "shift");
+    with_types(given.dense().kind(), false, [&](auto t, auto i) {
+        using T = decltype(t);
+        NormaliseRows<T> a = given.arguments<T>(out);
+        a.gain_gradient = to_gain.data<T>();
+        a.shift_gradient = to_shift.data<T>();
+        kernels<T, decltype(i)>().normalise_rows_backward(a);
+    });
+    return nb::make_tuple(for_dense, for_gain, for_shift);
+}
+
 // The gradient, or None if it is not wanted; losses and shares of right rows.
 nb::object loss(nb::handle logits, nb::handle labels, nb::handle weight, nb::handle with_gradient) {
     const Array given(logits, "logits"), wanted(labels, "labels"), counts(weight, "weight");
@@ -168,6 +249,10 @@ NB_MODULE(_native, m) {
     graphconv::bind_products(m);
     m.def("walks", graphconv::walks, any("rows"), any("totals"), any("starts"), any("n_steps"),
           any("key"));
+    m.def("normalise_rows", graphconv::normalise_rows, any("dense"), any("gain"), any("shift"),
+          any("epsilon"), any("relu"), any("added"));
+    m.def("normalise_rows_backward", graphconv::normalise_rows_backward, any("gradient"),
+          any("dense"), any("gain"), any("shift"), any("epsilon"), any("relu"));
     m.def("loss", graphconv::loss, any("logits"), any("labels"), any("weight"),
           any("with_gradient"));
     m.def("adam", graphconv::adam, any("parameter"), any("gradient"), any("mean"), any("square"),

@@ -28,8 +28,11 @@ class HiddenRows {
 public:
     explicit HiddenRows(const HiddenProduct<T>& arguments)
         : a(arguments),
+          // The terms of a single replica lie side by side: they are one wider product.
+          n_terms(a.n_replicas == 1 ? 1 : a.n_terms),
+          n_out(a.n_replicas == 1 ? a.n_terms * a.n_out : a.n_out),
           in_width(a.n_replicas * a.n_in),
-          out_width(a.n_terms * a.n_replicas * a.n_out),
+          out_width(n_terms * a.n_replicas * n_out),
           strip(kStripElements / (in_width > 0 ? in_width : 1) > 4
                     ? kStripElements / (in_width > 0 ? in_width : 1) / 4 * 4
                     : 4) {}
@@ -40,11 +43,11 @@ public:
             const std::int64_t n = last - row < strip ? last - row : strip;
             activate(row, n, hidden.data());
             for (std::int64_t replica = 0; replica < a.n_replicas; ++replica) {
-                for (std::int64_t term = 0; term < a.n_terms; ++term) {
-                    const std::int64_t block = (term * a.n_replicas + replica) * a.n_out;
+                for (std::int64_t term = 0; term < n_terms; ++term) {
+                    const std::int64_t block = (term * a.n_replicas + replica) * n_out;
                     multiply({hidden.data() + replica * a.n_in, in_width, 1}, a.weight + block,
                              out_width, a.out + row * out_width + block, out_width, n, a.n_in,
-                             a.n_out, false);
+                             n_out, false);
                 }
             }
         }
@@ -59,14 +62,13 @@ public:
             const T* gradient = a.gradient + row * out_width;
             activate(row, n, hidden.data());
             for (std::int64_t replica = 0; replica < a.n_replicas; ++replica) {
-                for (std::int64_t term = 0; term < a.n_terms; ++term) {
-                    const std::int64_t block = (term * a.n_replicas + replica) * a.n_out;
+                for (std::int64_t term = 0; term < n_terms; ++term) {
+                    const std::int64_t block = (term * a.n_replicas + replica) * n_out;
                     multiply({hidden.data() + replica * a.n_in, 1, in_width}, gradient + block,
-                             out_width, weight_gradient + block, out_width, a.n_in, n, a.n_out,
-                             true);
+                             out_width, weight_gradient + block, out_width, a.n_in, n, n_out, true);
                     multiply({gradient + block, out_width, 1},
-                             turned + (replica * a.n_terms + term) * a.n_out * a.n_in, a.n_in,
-                             raw.data() + replica * a.n_in, in_width, n, a.n_out, a.n_in, term > 0);
+                             turned + (replica * n_terms + term) * n_out * a.n_in, a.n_in,
+                             raw.data() + replica * a.n_in, in_width, n, n_out, a.n_in, term > 0);
                 }
             }
             DropoutDense<T> drop = activation(row, n);
@@ -76,11 +78,12 @@ public:
         }
     }
 
-    std::int64_t work() const { return a.n_rows * in_width * a.n_terms * a.n_out; }
+    std::int64_t work() const { return a.n_rows * in_width * n_terms * n_out; }
 
 private:
     static constexpr std::int64_t kStripElements = 4096;
     static constexpr std::int64_t kMostPadded = 256;
+    static constexpr int kMore = kRegisterBytes == 64 ? 2 : 1;  // there are twice as many registers
 
     struct Left {  // element (i, k) of the left factor is at i * row_step + k * column_step
         const T* data;
@@ -109,7 +112,9 @@ private:
         }
         for_each_tile<T>(width, [&](auto shape, std::int64_t column, std::int64_t last) {
             using Tile = typename decltype(shape)::Tile;
-            constexpr int kRows = Tile::kPacks <= 2 ? 4 : Tile::kPacks <= 4 ? 2 : 1;
+            constexpr int kRows = Tile::kPacks <= 2   ? 4 * kMore
+                                  : Tile::kPacks <= 4 ? 2 * kMore
+                                                      : kMore;
             std::int64_t i = 0;
             for (; i + kRows <= n; i += kRows) {
                 rows<Tile, kRows>(left, right + column, right_step, to + column, to_step, i, inner,
@@ -181,7 +186,7 @@ private:
     }
 
     const HiddenProduct<T>& a;
-    const std::int64_t in_width, out_width, strip;
+    const std::int64_t n_terms, n_out, in_width, out_width, strip;
 };
 
 template <class T>

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "arguments.h"
 #include "arrays.h"
@@ -14,37 +15,111 @@ namespace {
 
 constexpr const char* kTooFew = "columns and entries must have room for all sums";
 
+// The arrays of a sum over neighbours, whose columns may be a part of those of `dense`.
+class PropagateArrays {
+public:
+    PropagateArrays(nb::handle rows, nb::handle dense, nb::handle row_scale,
+                    nb::handle column_scale, nb::handle self_weight, nb::handle entry_scale)
+        : self_(number(self_weight, "self_weight")),
+          csr_(rows),
+          dense_(dense, "dense"),
+          left_(row_scale, "row_scale", true),
+          right_(column_scale, "column_scale", true),
+          each_(entry_scale, "entry_scale", true) {
+        require_float_matrix(dense_);
+        csr_.require_values(dense_.kind(), " like dense");
+        left_.require_kind(dense_.kind(), " like dense");
+        right_.require_kind(dense_.kind(), " like dense");
+        left_.require_vector(csr_.n_rows(), ", one for each row");
+        right_.require_vector(dense_.size(0), ", one for each row of dense");
+        each_.require_kind(dense_.kind(), " like dense");
+        each_.require_vector(csr_.n_entries(), ", one for each entry");
+        csr_.require_columns(dense_.size(0));
+        if (right_.none() && !each_.none()) fail("entry_scale must be that of a column_scale");
+    }
+
+    std::int64_t n_rows() const { return csr_.n_rows(); }
+    const Array& dense() const { return dense_; }
+
+    // Sums `width` columns of dense from `first` on, `out` having rows of `out_stride` elements;
+    // body(arguments) may add to them.
+    template <class Body>
+    void run(const Array& out, std::int64_t first, std::int64_t width, std::int64_t out_stride,
+             std::int64_t out_first, Body body) const {
+        with_types(dense_.kind(), csr_.wide(), [&](auto t, auto i) {
+            using T = decltype(t);
+            using I = decltype(i);
+            Propagate<T, I> a{csr_.rows<T, I>(),
+                              dense_.data<const T>() + first,
+                              left_.none() ? nullptr : left_.data<const T>(),
+                              right_.none() ? nullptr : right_.data<const T>(),
+                              out.data<T>() + out_first,
+                              dense_.size(0),
+                              width,
+                              T(self_),
+                              each_.none() ? nullptr : each_.data<const T>(),
+                              out_stride};
+            a.dense_stride = dense_.size(1);
+            body(a);
+            kernels<T, I>().propagate(a);
+        });
+    }
+
+private:
+    double self_;
+    CsrArrays csr_;
+    Array dense_, left_, right_, each_;
+};
+
 nb::object propagate(nb::handle rows, nb::handle dense, nb::handle row_scale,
                      nb::handle column_scale, nb::handle self_weight, nb::handle entry_scale,
                      nb::handle bias) {
-    const double self = number(self_weight, "self_weight");
-    const CsrArrays csr(rows);
-    const Array from(dense, "dense");
-    const Array left(row_scale, "row_scale", true), right(column_scale, "column_scale", true);
-    const Array each(entry_scale, "entry_scale", true), added(bias, "bias", true);
-    require_float_matrix(from);
-    csr.require_values(from.kind(), " like dense");
-    left.require_kind(from.kind(), " like dense");
-    right.require_kind(from.kind(), " like dense");
-    left.require_vector(csr.n_rows(), ", one for each row");
-    right.require_vector(from.size(0), ", one for each row of dense");
-    each.require_kind(from.kind(), " like dense");
-    each.require_vector(csr.n_entries(), ", one for each entry");
-    added.require_kind(from.kind(), " like dense");
-    added.require_elements(from.size(1), ", one for each column");
-    csr.require_columns(from.size(0));
-    if (right.none() && !each.none()) fail("entry_scale must be that of a column_scale");
-    nb::object result = new_matrix(csr.n_rows(), from.size(1), from.kind());
-    const Array out(result, "out");
-    with_types(from.kind(), csr.wide(), [&](auto t, auto i) {
-        using T = decltype(t);
-        using I = decltype(i);
-        kernels<T, I>().propagate(
-            {csr.rows<T, I>(), from.data<const T>(), left.none() ? nullptr : left.data<const T>(),
-             right.none() ? nullptr : right.data<const T>(), out.data<T>(), from.size(0),
-             from.size(1), T(self), each.none() ? nullptr : each.data<const T>(), from.size(1),
-             added.none() ? nullptr : added.data<const T>()});
+    const PropagateArrays given(rows, dense, row_scale, column_scale, self_weight, entry_scale);
+    const std::int64_t width = given.dense().size(1);
+    const Array added(bias, "bias", true);
+    added.require_kind(given.dense().kind(), " like dense");
+    added.require_elements(width, ", one for each column");
+    nb::object result = new_matrix(given.n_rows(), width, given.dense().kind());
+    given.run(Array(result, "out"), 0, width, width, 0, [&](auto& a) {
+        using T = std::remove_pointer_t<decltype(a.out)>;
+        a.bias = added.none() ? nullptr : added.data<const T>();
     });
+    return result;
+}
+
+// Of the two terms in `dense` the first, plus the sum over neighbours of the second.
+nb::object propagate_beside(nb::handle rows, nb::handle dense, nb::handle row_scale,
+                            nb::handle column_scale, nb::handle entry_scale, nb::handle bias) {
+    const PropagateArrays given(rows, dense, row_scale, column_scale, nb::int_(0), entry_scale);
+    const Array added(bias, "bias", true);
+    if (given.dense().size(1) % 2 != 0) {
+        fail("dense must have columns of two terms, got " + std::to_string(given.dense().size(1)));
+    }
+    if (given.n_rows() > given.dense().size(0)) {
+        fail("dense must have a row for each of rows, got " +
+             std::to_string(given.dense().size(0)) + " for " + std::to_string(given.n_rows()));
+    }
+    const std::int64_t width = given.dense().size(1) / 2;
+    added.require_kind(given.dense().kind(), " like dense");
+    added.require_elements(width, ", one for each column of a term");
+    nb::object result = new_matrix(given.n_rows(), width, given.dense().kind());
+    given.run(Array(result, "out"), width, width, width, 0, [&](auto& a) {
+        using T = std::remove_pointer_t<decltype(a.out)>;
+        a.own = given.dense().template data<const T>();
+        a.bias = added.none() ? nullptr : added.data<const T>();
+    });
+    return result;
+}
+
+// Its gradient for both terms: that of the first is the gradient itself.
+nb::object propagate_beside_backward(nb::handle rows, nb::handle gradient, nb::handle row_scale,
+                                     nb::handle column_scale, nb::handle entry_scale) {
+    const PropagateArrays given(rows, gradient, row_scale, column_scale, nb::int_(0), entry_scale);
+    const std::int64_t width = given.dense().size(1), both = size_product(2, width);
+    size_product(given.n_rows(), both);
+    nb::object result = new_matrix(given.n_rows(), both, given.dense().kind());
+    const Array out(result, "out");
+    given.run(out, 0, width, both, width, [&](auto& a) { a.copy = a.out - width; });
     return result;
 }
 
@@ -399,6 +474,10 @@ void bind_products(nb::module_& m) {
     const auto any = [](const char* name) { return nb::arg(name).none(); };
     m.def("propagate", propagate, any("rows"), any("dense"), any("row_scale"), any("column_scale"),
           any("self_weight"), any("entry_scale"), any("bias") = nb::none());
+    m.def("propagate_beside", propagate_beside, any("rows"), any("dense"), any("row_scale"),
+          any("column_scale"), any("entry_scale"), any("bias"));
+    m.def("propagate_beside_backward", propagate_beside_backward, any("rows"), any("gradient"),
+          any("row_scale"), any("column_scale"), any("entry_scale"));
     m.def("propagate_dropped", propagate_dropped, any("rows"), any("dense"), any("dropout"),
           any("row_ids"), any("row_scale"), any("column_scale"), any("self_weight"));
     m.def("propagate_sparse", propagate_sparse, any("rows"), any("features"), any("n_columns"),

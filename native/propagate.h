@@ -30,7 +30,8 @@ GRAPHCONV_INLINE void prefetch(const T* from) {
 }
 
 // out[i] = row_scale[i] * (sum_e values[e] * column_scale[j_e] * dense[j_e]
-//                          + self_weight * column_scale[i] * dense[i]) + bias
+//                          + self_weight * column_scale[i] * dense[i]) + own[i] + bias
+// copy[i] = dense[i], or zeros past its end
 //
 // rows         n_rows rows of a sparse matrix with columns j_e in 0 .. n_columns
 // dense        (n_columns, width)
@@ -38,8 +39,10 @@ GRAPHCONV_INLINE void prefetch(const T* from) {
 // column_scale (n_columns,) or null
 // entry_scale  (n_entries,) or null: column_scale[j_e], looked up beforehand. Past the caches every
 //              entry waits for two far places, a row and its scale; so for one only.
+// own          (n_rows, width) or null
 // bias         (width,) or null
 // out          (n_rows, width), every element written
+// copy         (n_rows, width) or null, every element written
 //
 // Cost: entries * width multiply-adds. Moves entries * (index + value + width elements) if dense
 // does not fit a cache, plus n_rows * width elements written.
@@ -95,30 +98,41 @@ struct PropagateRows {
         const T* dense = a.dense + column;
         const I* indices = a.rows.indices;
         const T* far_scale = a.entry_scale == nullptr ? a.column_scale : nullptr;
-        const std::int64_t width = a.width;
+        const std::int64_t stride = a.dense_stride;
         const std::int64_t final_entry = a.rows.n_entries - 1;
         const auto add = [&](std::int64_t e, Tile& sum) GRAPHCONV_LAMBDA {
             const std::int64_t j = indices[e];
             if (Far) {
                 // Past the end of the row these are, as a rule, the entries of the next.
                 const std::int64_t ahead = e + kAhead < final_entry ? e + kAhead : final_entry;
-                prefetch<Tile>(dense + indices[ahead] * width);
+                prefetch<Tile>(dense + indices[ahead] * stride);
                 if (far_scale != nullptr) GRAPHCONV_PREFETCH(far_scale + indices[ahead]);
             }
             Tile row;
-            row.load(dense + j * width, last);
+            row.load(dense + j * stride, last);
             row.scale(factor(e, j));
             sum.add(row);
         };
         const auto finish = [&](std::int64_t i, Tile& sum) GRAPHCONV_LAMBDA {
             if (a.self_weight != 0 && i < a.n_columns) {
                 Tile row;
-                row.load(dense + i * width, last);
+                row.load(dense + i * stride, last);
                 sum.add_scaled(
                     a.column_scale == nullptr ? a.self_weight : a.self_weight * a.column_scale[i],
                     row);
             }
             if (a.row_scale != nullptr) sum.scale(a.row_scale[i]);
+            if (a.own != nullptr) {
+                Tile own;
+                own.load(a.own + i * stride + column, last);
+                sum.add(own);
+            }
+            if (a.copy != nullptr) {
+                Tile row;
+                row.clear();
+                if (i < a.n_columns) row.load(dense + i * stride, last);
+                row.store(a.copy + i * a.out_stride + column, last);
+            }
             if (a.bias != nullptr) {
                 Tile added;
                 added.load(a.bias + column, last);

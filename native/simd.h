@@ -19,11 +19,13 @@
 #define GRAPHCONV_LAMBDA __attribute__((always_inline))
 #define GRAPHCONV_NOINLINE __attribute__((noinline))
 #define GRAPHCONV_PREFETCH(address) __builtin_prefetch(address)
+#define GRAPHCONV_APART __restrict__  // nothing else that is written to lies there
 #else
 #define GRAPHCONV_INLINE inline
 #define GRAPHCONV_LAMBDA
 #define GRAPHCONV_NOINLINE
 #define GRAPHCONV_PREFETCH(address) static_cast<void>(address)
+#define GRAPHCONV_APART __restrict
 #endif
 
 namespace graphconv {

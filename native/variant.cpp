@@ -8,6 +8,7 @@
 #include "feature_product_transposed.h"
 #include "hidden_product.h"
 #include "loss.h"
+#include "normalise_rows.h"
 #include "packed_product.h"
 #include "propagate.h"
 #include "propagate_dropped.h"
@@ -37,6 +38,8 @@ constexpr Kernels<T, I> kernels() {
             hidden_product_backward<T>,
             wide_product<T>,
             wide_product_backward<T>,
+            normalise_rows<T>,
+            normalise_rows_backward<T>,
             walks<T, I>,
             loss<T>,
             adam<T>};

@@ -74,6 +74,16 @@ def big_results(native: ModuleType) -> dict[str, Array]:
                 results[f"transposed {which}"] = native.feature_product_transposed(
                     rows, dense, n_columns, dropout
                 )
+            if width == 20:
+                scales = (dense[:, 0].copy(), weight[:, 0].copy())
+                both = rng.standard_normal((max(n_columns, n_rows), 20)).astype(np.float32)
+                whole = (scales[0], both[:, 0].copy())
+                results[f"beside {name}"] = native.propagate_beside(
+                    rows, both, *whole, None, both[0, :10].copy()
+                )
+                results[f"beside {name} backward"] = native.propagate_beside_backward(
+                    rows, weight, *scales
+                )
     for width, dropout in ((7, one), (45, many), (200, one)):
         dense = rng.standard_normal((3000, width)).astype(np.float32)
         scales = rng.random((2, 3000)).astype(np.float32)
@@ -106,6 +116,17 @@ def big_results(native: ModuleType) -> dict[str, Array]:
             upstream, hidden, weight, dropout, None, True
         )
         results[f"{which} for hidden"], results[f"{which} for weight"] = for_hidden, for_weight / 99
+    for n_replicas, width in ((1, 32), (5, 7), (2, 64)):
+        shape, columns = (n_replicas, width), n_replicas * width
+        dense, gradient, added = rng.standard_normal((3, 20000, columns)).astype(np.float32)
+        gain, shift = rng.standard_normal((2, *shape)).astype(np.float32)
+        which = f"normalised {n_replicas} {width}"
+        results[which] = native.normalise_rows(dense, gain, shift, 1e-5, True, added)
+        for_dense, *for_weights = native.normalise_rows_backward(
+            gradient, dense, gain, shift, 1e-5, True
+        )
+        results[f"{which} for dense"] = for_dense
+        results[f"{which} for gain and shift"] = np.stack(for_weights) / 99
     results.update(_wide_results(native, one, many))
     logits = rng.standard_normal((3000, 5, 7)).astype(np.float32)
     results["loss gradient"], results["loss"] = native.loss(

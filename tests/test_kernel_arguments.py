@@ -70,6 +70,18 @@ LOGITS, LABELS, SHARES = np.ones((4, 2, 4), np.float32), np.zeros(4, np.int64), 
             TypeError,
             "rows.begin must be int32 or int64",
         ),
+        (
+            "propagate_beside",
+            (ROWS, WEIGHT[:, :7].copy()),
+            ValueError,
+            "dense must have columns of two terms, got 7",
+        ),
+        (
+            "propagate_beside",
+            (SIX_ROWS._replace(indices=SQUARE.indices), DENSE),
+            ValueError,
+            "dense must have a row for each of rows, got 4 for 6",
+        ),
         ("propagate_dropped", (ROWS, WEIGHT, None), TypeError, "dropout must be a Dropout"),
         (
             "propagate_dropped",

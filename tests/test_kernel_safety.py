@@ -41,6 +41,8 @@ def good_calls(index: Any) -> dict[str, tuple[Any, ...]]:
     bounds = np.array([0, 2]), np.array([2, 4])
     return {
         "propagate": (square, floats(4, 8), floats(4), floats(4), 1.0, floats(8), floats(8)),
+        "propagate_beside": (square, floats(4, 8), floats(4), floats(4), floats(8), floats(4)),
+        "propagate_beside_backward": (square, floats(4, 8), floats(4), floats(4), floats(8)),
         "propagate_dropped": (square, floats(4, 8), DROPPED, ids, floats(4), floats(4), 1.0),
         "propagate_sparse": (
             *(square, wide, 6, floats(4), floats(4), 1.0),
@@ -59,6 +61,10 @@ def good_calls(index: Any) -> dict[str, tuple[Any, ...]]:
         "wide_product": (floats(4, 8), layer, DROPPED, ids, True, floats(6)),
         "wide_product_backward": (floats(4, 6), floats(4, 8), layer, DROPPED, ids, True, True),
         "walks": (square, np.arange(9.0), labels, 3, 5),
+        "normalise_rows": (floats(4, 8), floats(2, 4), floats(2, 4), 1e-5, True, floats(4, 8)),
+        "normalise_rows_backward": (
+            *(floats(4, 8), floats(4, 8), floats(2, 4), floats(2, 4), 1e-5, True),
+        ),
         "loss": (floats(4, 2, 4), labels, np.full(4, 0.25), True),
         "adam": (floats(4, 8), floats(4, 8), floats(4, 8), floats(4, 8), 1, 0.1, 0.0),
         "sample_rows": (
@@ -84,6 +90,11 @@ GOOD_TOO = {
     # Whose elements are counted, whatever the shape.
     *(("adam", place, "one dimension more") for place in range(4)),
     ("propagate", 6, "one dimension more"),
+    ("propagate_beside", 5, "one dimension more"),
+    ("normalise_rows", 2, "one dimension more"),
+    ("normalise_rows", 5, "one dimension more"),
+    ("normalise_rows_backward", 0, "one dimension more"),
+    ("normalise_rows_backward", 3, "one dimension more"),
     ("hidden_product_backward", 0, "one dimension more"),
     ("wide_product", 5, "one dimension more"),
     ("wide_product_backward", 0, "one dimension more"),

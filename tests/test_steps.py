@@ -22,6 +22,7 @@ from graphconv.engine._steps import (
     LearnedSum,
     Multiply,
     NeighbourSum,
+    SumBesideOwn,
     WeightRows,
     WideProduct,
 )
@@ -178,18 +179,39 @@ def test_activation_gradient(function):
     torch.testing.assert_close(run_step(Activate(function), (value,)), wanted(value))
 
 
-@pytest.mark.parametrize("n_replicas", [1, 2])
-def test_layer_norm_is_torchs(n_replicas):
-    value = numbers((5, 4 * n_replicas))
-    gain, shift = numbers((n_replicas, 4), seed=1), numbers((n_replicas, 4), seed=2)
-    step = LayerNorm()
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize(("n_replicas", "width"), [(1, 4), (2, 4), (1, 16), (2, 19)])
+def test_layer_norm_is_torchs(kernel, relu, n_replicas, width):
+    value, added = numbers((5, width * n_replicas)), numbers((5, width * n_replicas), seed=3)
+    gain, shift = numbers((n_replicas, width), seed=1), numbers((n_replicas, width), seed=2)
+    step = LayerNorm(kernels.select(kernel), relu)
     assert torch.autograd.gradcheck(
-        lambda v, g, s: run_step(step, (v,), (g, s)), (value, gain, shift)
+        lambda v, a, g, s: run_step(step, (v, a), (g, s)), (value, added, gain, shift)
     )
-    by_replica = value.unflatten(1, (n_replicas, 4))
-    standard = torch.nn.functional.layer_norm(by_replica, (4,), eps=1e-5)
+    by_replica = value.unflatten(1, (n_replicas, width))
+    standard = torch.nn.functional.layer_norm(by_replica, (width,), eps=1e-5)
     wanted = (standard * gain + shift).flatten(1)
+    wanted = torch.relu(wanted) if relu else wanted
     torch.testing.assert_close(run_step(step, (value,), (gain, shift)), wanted)
+    torch.testing.assert_close(run_step(step, (value, added), (gain, shift)), wanted + added)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("graph", [WEIGHTED, DIRECTED], ids=["weighted", "directed"])
+@pytest.mark.parametrize("targets", [None, [1]], ids=["whole", "leading block"])
+def test_a_sum_beside_the_own_term(graph, kernel, targets):
+    batch = make_batch(graph, targets, n_hops=1, dtype=np.float64)
+    n_out, n_in = batch.n_within
+    rng = np.random.default_rng(3)
+    scales = Scales(rng.random(n_in) + 0.5, rng.random(n_in) + 0.5)
+    given = (kernels.select(kernel), batch, (n_out, n_in), scales, 0.0)
+    step, alone = SumBesideOwn(*given), NeighbourSum(*given)
+    both, bias = numbers((n_in, 6)), numbers((1, 3), seed=4)
+    assert torch.autograd.gradcheck(lambda x, b: run_step(step, (x,), (b,)), (both, bias))
+    wanted = both[:n_out, :3] + run_step(alone, (both[:, 3:].contiguous(),))
+    torch.testing.assert_close(run_step(step, (both,)), wanted)
+    torch.testing.assert_close(run_step(step, (both,), (bias,)), wanted + bias)
 
 
 def test_sums_and_multiples():

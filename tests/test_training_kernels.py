@@ -125,6 +125,43 @@ def test_a_replica_gives_the_bits_of_its_single_run(n_rows: int, kind: str) -> N
         assert (losses[1][:, r] == figures[:, 0]).all()
 
 
+def test_normalised_rows_by_hand(kernel: ModuleType) -> None:
+    # Mean 4, variance 4: the row is -1 and 1 before the gain.
+    dense, gain = np.array([[2.0, 6.0]]), np.array([[3.0, 5.0]])
+    shift, added = np.array([[1.0, -4.0]]), np.array([[10.0, 20.0]])
+    assert kernel.normalise_rows(dense, gain, shift, 0.0).tolist() == [[-2, 1]]
+    assert kernel.normalise_rows(dense, gain, shift, 0.0, True, added).tolist() == [[10, 21]]
+    gradient = np.array([[7.0, 2.0]])
+    for_dense, for_gain, for_shift = kernel.normalise_rows_backward(gradient, dense, gain, shift, 0)
+    assert (for_gain.tolist(), for_shift.tolist()) == ([[-7, 2]], [[7, 2]])
+    assert for_dense.tolist() == [[0, 0]]  # of two columns only the order can matter
+    _, for_gain, for_shift = kernel.normalise_rows_backward(
+        gradient, dense, gain, shift, 0.0, relu=True
+    )
+    assert (for_gain.tolist(), for_shift.tolist()) == ([[0, 2]], [[0, 2]])
+
+
+@needs_native
+@pytest.mark.parametrize("width", [7, 32])
+def test_a_normalised_replica_gives_the_bits_of_its_single_run(width: int) -> None:
+    native = kernels.select("native")
+    rng = np.random.default_rng(0)
+    dense, gradient = rng.standard_normal((2, 1000, 3, width)).astype(np.float32)
+    gain, shift = rng.standard_normal((2, 3, width)).astype(np.float32)
+    flat, slope = dense.reshape(1000, -1), gradient.reshape(1000, -1)
+    together = native.normalise_rows(flat, gain, shift, 1e-5, True)
+    backward = native.normalise_rows_backward(slope, flat, gain, shift, 1e-5, True)
+    for r in range(3):
+        own = np.ascontiguousarray(dense[:, r])
+        weights = (gain[r : r + 1], shift[r : r + 1], 1e-5, True)
+        columns = slice(width * r, width * (r + 1))
+        assert (together[:, columns] == native.normalise_rows(own, *weights)).all()
+        alone = native.normalise_rows_backward(np.ascontiguousarray(gradient[:, r]), own, *weights)
+        assert (backward[0][:, columns] == alone[0]).all()
+        for got, want in zip(backward[1:], alone[1:], strict=True):
+            assert (got[r] == want[0]).all()
+
+
 def test_losses_by_hand(kernel: ModuleType) -> None:
     # Softmax of (ln 3, 0) is (3/4, 1/4); sigmoid of ln 3 is 3/4, of 0 a half.
     logits = np.array([[[np.log(3), 0.0]], [[np.log(3), 0.0]]])

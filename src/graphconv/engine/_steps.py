@@ -329,33 +329,27 @@ class Activate(Step):
 
 @dataclass(frozen=True)
 class LayerNorm(Step):
-    """Rows of each replica made mean 0 and variance 1, times a gain, plus a shift."""
+    """Rows of each replica made mean 0 and variance 1, times a gain, plus a shift.
 
+    After a ReLU, if asked; a second input is added in the end.
+    """
+
+    kernels: ModuleType
+    relu: bool = False
     keeps: ClassVar[Keeps] = "input"
     epsilon = 1e-5
 
     def forward(self, given: Given) -> Array:
-        gain, shift = given.weights
-        centred, spread = self._standard(given.inputs[0], len(gain))
-        return cast(Array, (centred / spread * gain + shift).reshape(len(centred), -1))
+        x, *added = given.inputs
+        out = self.kernels.normalise_rows(x, *given.weights, self.epsilon, self.relu, *added)
+        return cast(Array, out)
 
     def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
-        gain, _ = given.weights
-        centred, spread = self._standard(given.inputs[0], len(gain))
-        standard = centred / spread
-        slope = gradient.reshape(standard.shape)
-        inner = slope * gain
-        along = (inner * standard).mean(axis=2, keepdims=True)
-        for_x = (inner - inner.mean(axis=2, keepdims=True) - standard * along) / spread
-        flat = (slope * standard).reshape(gradient.shape)
-        sums = (_column_sums(flat, len(gain)), _column_sums(gradient, len(gain)))
-        return (np.ascontiguousarray(for_x.reshape(gradient.shape)),), sums
-
-    def _standard(self, x: Array, n_replicas: int) -> tuple[Array, Array]:
-        by_replica = x.reshape(len(x), n_replicas, -1)
-        centred = by_replica - by_replica.mean(axis=2, keepdims=True)
-        variance = (centred * centred).mean(axis=2, keepdims=True)
-        return centred, np.sqrt(variance + x.dtype.type(self.epsilon))
+        x, *added = given.inputs
+        for_x, *for_weights = self.kernels.normalise_rows_backward(
+            gradient, x, *given.weights, self.epsilon, self.relu
+        )
+        return (for_x, *(gradient for _ in added)), tuple(for_weights)
 
 
 @dataclass(frozen=True)
@@ -439,29 +433,51 @@ class NeighbourSum(Step):
 
     def forward(self, given: Given) -> Array:
         (x,) = given.inputs
-        scales = self.scales
-        looked_up = None if self._is_near else scales.of_entries(self.block, scales.columns)
         out = self.kernels.propagate(
             self.block,
             x,
             self.row_scale,
             self.column_scale,
             self.self_weight,
-            looked_up,
+            self._looked_up(),
             *given.weights,
         )
         return cast(Array, out)
 
+    def _looked_up(self) -> Array | None:
+        """The scales of the entries, where they are looked up beforehand."""
+        scales = self.scales
+        return None if self._is_near else scales.of_entries(self.block, scales.columns)
+
     def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
-        n_out, n_in = self.shape
-        block = self.batch.block(n_in, n_out, transposed=True)
-        looked_up = None if self._is_near else self.scales.of_entries(block, self.scales.rows)
+        block, looked_up = self._transposed()
         out = self.kernels.propagate(
             block, gradient, self.column_scale, self.row_scale, self.self_weight, looked_up
         )
-        if not given.weights:
-            return (out,), ()
-        return (out,), (_column_sums(gradient, len(given.weights[0])),)
+        return (out,), tuple(_column_sums(gradient, len(bias)) for bias in given.weights)
+
+    def _transposed(self) -> tuple[Csr, Array | None]:
+        """The transpose, and the scales of its entries where they are looked up beforehand."""
+        n_out, n_in = self.shape
+        block = self.batch.block(n_in, n_out, transposed=True)
+        return block, None if self._is_near else self.scales.of_entries(block, self.scales.rows)
+
+
+class SumBesideOwn(NeighbourSum):
+    """Of two terms side by side the node's own, plus the sum over neighbours of the other."""
+
+    def forward(self, given: Given) -> Array:
+        (both,) = given.inputs
+        scales = (self.row_scale, self.column_scale, self._looked_up())
+        out = self.kernels.propagate_beside(self.block, both, *scales, *given.weights)
+        return cast(Array, out)
+
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        block, looked_up = self._transposed()
+        out = self.kernels.propagate_beside_backward(
+            block, gradient, self.column_scale, self.row_scale, looked_up
+        )
+        return (out,), tuple(_column_sums(gradient, len(bias)) for bias in given.weights)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from graphconv.engine._steps import (
     RepeatedFeatures,
     RowDropout,
     Step,
+    SumBesideOwn,
     WeightRows,
     WideProduct,
 )
@@ -290,7 +291,7 @@ def row_step(
         case Bias():
             return AddBias(), [value.bias]
         case Normalised():
-            return LayerNorm(), [value.gain, value.shift]
+            return LayerNorm(kernels), [value.gain, value.shift]
         case BatchNormalised():
             running = [value.mean, value.variance]
             return BatchNorm(trains), [value.gain, value.shift, *running]
@@ -352,8 +353,14 @@ class _Builder:
             return self._neighbours(value)
         if isinstance(value, Bias) and self._adds_bias(value.inputs[0]):
             (summed,) = value.inputs
+            if isinstance(summed, Sum):
+                return self._sum_beside_own(summed, value.bias)
             assert isinstance(summed, Neighbours)
             return self._neighbours(summed, value.bias)
+        if isinstance(value, Sum) and self._is_beside_own(value):
+            return self._sum_beside_own(value)
+        if isinstance(value, Sum) and (normalised := self._normalised_before(value)):
+            return self._normalised_and_added(normalised, value)
         if isinstance(value, Features):
             raise ValueError("features must meet a weight before anything else")
         given = tuple(self._rows_of(own, self.n_rows(value)) for own in value.inputs)
@@ -457,7 +464,12 @@ class _Builder:
 
     def is_part(self, value: Value) -> bool:
         """Whether a value is made with the next one, by one step."""
-        return value in self.postponed or self._adds_bias(value) or self._is_given_bias(value)
+        return (
+            value in self.postponed
+            or self._adds_bias(value)
+            or self._is_given_bias(value)
+            or (isinstance(value, Neighbours) and self._is_beside_own(*self.program.users[value]))
+        )
 
     def _is_given_bias(self, value: Value) -> bool:
         """Whether this is the product that a sum made beforehand is, and adds the bias."""
@@ -471,13 +483,54 @@ class _Builder:
 
         One that was made beforehand is the product, which adds it if features are dense.
         """
-        return (
+        users = self.program.users[value]
+        if len(users) != 1 or not isinstance(users[0], Bias):
+            return False
+        return self._is_beside_own(value) or (
             isinstance(value, Neighbours)
             and not isinstance(value.self_loops, Parameter)
             and (not self._is_summed(value) or isinstance(self.batch.features, np.ndarray))
-            and len(users := self.program.users[value]) == 1
-            and isinstance(users[0], Bias)
         )
+
+    def _is_beside_own(self, *values: Value) -> bool:
+        """Whether this alone is a term of a product, plus the sum over neighbours of its other."""
+        if len(values) != 1 or not isinstance(values[0], Sum) or self.batch.has_halo:
+            return False
+        own, summed = values[0].inputs
+        if not isinstance(own, Term) or not isinstance(summed, Neighbours):
+            return False
+        (other,) = summed.inputs
+        (product,) = own.inputs
+        return (
+            values[0].factor == 1
+            and summed.self_loops == 0
+            and self.program.users[summed] == [values[0]]
+            and isinstance(other, Term)
+            and other.inputs == (product,)
+            and (own.place, other.place, product.n_terms) == (0, 1, 2)
+        )
+
+    def _sum_beside_own(self, value: Sum, *bias: Parameter) -> Part:
+        own, summed = value.inputs
+        n_rows = self.n_rows(value)
+        given = self._rows_of(own.inputs[0], self.batch.n_within[self.program.hops[summed] + 1])
+        scales = self.batch.scales(0.0, self.directed)
+        shape = (n_rows, given.n_rows)
+        step = SumBesideOwn(self.kernels, self.batch, shape, scales, 0.0)
+        n_columns = self._width(given) // 2
+        return self._call(step, bias, inputs=(given,), n_rows=n_rows, n_columns=n_columns)
+
+    def _normalised_before(self, value: Sum) -> Normalised | None:
+        """The layer normalisation that a sum adds something to, after a ReLU."""
+        entered, is_relu = self._before_relu(value.inputs[0], value)
+        alone = is_relu and value.factor == 1 and len(self.program.users[entered]) == 1
+        return entered if alone and isinstance(entered, Normalised) else None
+
+    def _normalised_and_added(self, normalised: Normalised, value: Sum) -> Part:
+        n_rows = self.n_rows(value)
+        given = tuple(self._rows_of(own, n_rows) for own in (*normalised.inputs, value.inputs[1]))
+        parameters = [normalised.gain, normalised.shift]
+        return self._call(LayerNorm(self.kernels, relu=True), parameters, inputs=given)
 
     def _is_summed(self, value: Neighbours) -> bool:
         """Whether this sum over neighbours was made beforehand."""

@@ -47,6 +47,33 @@ def propagate(
     return out
 
 
+def propagate_beside(
+    rows: Csr,
+    dense: Array,
+    row_scale: Array | None = None,
+    column_scale: Array | None = None,
+    entry_scale: Array | None = None,
+    bias: Array | None = None,
+) -> Array:
+    """A term, plus the sum over neighbours of another; see `reference.propagate_beside`."""
+    out: Array = _native.propagate_beside(rows, dense, row_scale, column_scale, entry_scale, bias)
+    return out
+
+
+def propagate_beside_backward(
+    rows: Csr,
+    gradient: Array,
+    row_scale: Array | None = None,
+    column_scale: Array | None = None,
+    entry_scale: Array | None = None,
+) -> Array:
+    """Gradient of `propagate_beside`; see `reference.propagate_beside_backward`."""
+    out: Array = _native.propagate_beside_backward(
+        rows, gradient, row_scale, column_scale, entry_scale
+    )
+    return out
+
+
 def propagate_dropped(
     rows: Csr,
     dense: Array,
@@ -193,6 +220,29 @@ def wide_product_backward(
     """Gradients of `wide_product`; see `reference.wide_product_backward`."""
     out: tuple[Array | None, Array] = _native.wide_product_backward(
         gradient, dense, weight, dropout, row_ids, relu, for_dense
+    )
+    return out
+
+
+def normalise_rows(
+    dense: Array,
+    gain: Array,
+    shift: Array,
+    epsilon: float,
+    relu: bool = False,
+    added: Array | None = None,
+) -> Array:
+    """Layer normalisation, and what follows it; see `reference.normalise_rows`."""
+    out: Array = _native.normalise_rows(dense, gain, shift, epsilon, relu, added)
+    return out
+
+
+def normalise_rows_backward(
+    gradient: Array, dense: Array, gain: Array, shift: Array, epsilon: float, relu: bool = False
+) -> tuple[Array, Array, Array]:
+    """Gradients of `normalise_rows`; see `reference.normalise_rows_backward`."""
+    out: tuple[Array, Array, Array] = _native.normalise_rows_backward(
+        gradient, dense, gain, shift, epsilon, relu
     )
     return out
 

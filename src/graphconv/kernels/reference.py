@@ -58,6 +58,38 @@ def propagate(
     return out
 
 
+def propagate_beside(
+    rows: Csr,
+    dense: Array,
+    row_scale: Array | None = None,
+    column_scale: Array | None = None,
+    entry_scale: Array | None = None,
+    bias: Array | None = None,
+) -> Array:
+    """The node's own term, plus the sum over neighbours of another, plus a bias, (F,).
+
+    `dense` is (n_columns, 2 F): the own term, and beside it the one that is summed.
+    """
+    own, summed = (np.ascontiguousarray(term) for term in np.split(dense, 2, axis=1))
+    out = propagate(rows, summed, row_scale, column_scale, 0.0, entry_scale)
+    out += own[: len(out)]
+    return out if bias is None else out + bias.ravel()
+
+
+def propagate_beside_backward(
+    rows: Csr,
+    gradient: Array,
+    row_scale: Array | None = None,
+    column_scale: Array | None = None,
+    entry_scale: Array | None = None,
+) -> Array:
+    """Gradient of `propagate_beside` for both terms, given rows and scales of the transpose."""
+    summed = propagate(rows, gradient, row_scale, column_scale, 0.0, entry_scale)
+    own = np.zeros_like(summed)
+    own[: len(gradient)] = gradient
+    return np.hstack([own, summed])
+
+
 def propagate_dropped(
     rows: Csr,
     dense: Array,
@@ -280,6 +312,50 @@ def _for_all(dense: Array, weight: Array) -> Array:
 
 def _by_replica(dense: Array, weight: Array) -> Array:
     return dense.reshape(len(dense), weight.shape[2], weight.shape[0])
+
+
+def normalise_rows(
+    dense: Array,
+    gain: Array,
+    shift: Array,
+    epsilon: float,
+    relu: bool = False,
+    added: Array | None = None,
+) -> Array:
+    """Rows of mean 0 and variance 1, times a gain, plus a shift, after a ReLU if asked; plus more.
+
+    `gain` and `shift` are (n_replicas, width); of `dense`, (n_rows, n_replicas * width), each
+    replica's columns are normalised by themselves. `epsilon` is added to the variance. `added`,
+    like `dense`, is added in the end.
+    """
+    standard, _ = _standard(dense, gain, epsilon)
+    out: Array = (standard * gain + shift).reshape(dense.shape)
+    out = np.maximum(out, 0) if relu else out
+    return out if added is None else out + added
+
+
+def normalise_rows_backward(
+    gradient: Array, dense: Array, gain: Array, shift: Array, epsilon: float, relu: bool = False
+) -> tuple[Array, Array, Array]:
+    """Gradients of `normalise_rows` for `dense`, `gain` and `shift`; that of `added` is its own."""
+    standard, spread = _standard(dense, gain, epsilon)
+    slope = gradient.reshape(standard.shape)
+    if relu:
+        slope = np.where(standard * gain + shift > 0, slope, 0)
+    inner = slope * gain
+    along = (inner * standard).mean(axis=2, keepdims=True)
+    for_dense = (inner - inner.mean(axis=2, keepdims=True) - standard * along) / spread
+    exact = np.stack([slope * standard, slope]).sum(axis=1, dtype=np.float64)
+    return np.ascontiguousarray(for_dense.reshape(dense.shape)), *exact.astype(dense.dtype)
+
+
+def _standard(dense: Array, gain: Array, epsilon: float) -> tuple[Array, Array]:
+    """Rows of mean 0 and variance 1, (n_rows, n_replicas, width), and what they were divided by."""
+    by_replica = dense.reshape(len(dense), *gain.shape)
+    centred = by_replica - by_replica.mean(axis=2, keepdims=True)
+    variance = (centred * centred).mean(axis=2, keepdims=True)
+    spread = np.sqrt(variance + dense.dtype.type(epsilon))
+    return centred / spread, spread
 
 
 def walks(rows: Csr, totals: Array | None, starts: Array, n_steps: int, key: int) -> Array:
