@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 # What a multiply-add of a sum over neighbours takes, in multiply-adds of a product, and what it
-# takes to drop features out into a copy, or to activate hidden values apart from the product, a
-# number each: measured on graphs of 20,000 to 170,000 nodes with 64 to 384 columns.
+# takes to make a number of what is summed apart from the product, by dropout or activation:
+# measured on graphs of 20,000 to 170,000 nodes with 16 to 384 columns.
 _SUM_COST = 16
-_COPY_COST = 32
-_ACTIVATION_COST = 256
+_COPY_COST = 256
 
 
 class ProductAndSum(NamedTuple):
@@ -27,6 +26,7 @@ class ProductAndSum(NamedTuple):
     trained: bool  # whether gradients are made, too
     for_input: bool  # and those of what enters
     copied: bool  # whether what enters is to be made apart, where it is summed first
+    dropped: bool  # or is dropped out while it is summed
 
 
 def sum_comes_first(size: ProductAndSum) -> bool:
@@ -35,7 +35,7 @@ def sum_comes_first(size: ProductAndSum) -> bool:
     Examples
     --------
     >>> from graphconv.engine._product_order import ProductAndSum, sum_comes_first
-    >>> few_rows = ProductAndSum(384, 64, 18_000, 2_200, 30_000, True, False, True)
+    >>> few_rows = ProductAndSum(384, 64, 18_000, 2_200, 30_000, True, False, False, True)
     >>> sum_comes_first(few_rows), sum_comes_first(few_rows._replace(n_rows=18_000))
     (True, False)
     """
@@ -44,9 +44,8 @@ def sum_comes_first(size: ProductAndSum) -> bool:
     per_column = _SUM_COST * size.n_entries
     product_first = size.n_read * per_row + per_column * size.n_out * (1 + size.trained)
     sum_first = size.n_rows * per_row + per_column * size.n_in * (
-        1 + (size.trained and size.for_input)
+        1 + (size.trained and size.for_input) + size.dropped  # hashes take as long as the sum
     )
     if size.copied:
-        cost = _ACTIVATION_COST if size.for_input else _COPY_COST
-        sum_first += cost * size.n_read * size.n_in
+        sum_first += _COPY_COST * size.n_read * size.n_in
     return sum_first < product_first

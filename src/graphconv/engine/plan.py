@@ -577,6 +577,8 @@ class _Builder:
         (entered,) = product.inputs
         inner = entered.inputs[0] if isinstance(entered, Dropped) else entered
         is_hidden = not isinstance(inner, Features)
+        drops = self._active(entered) is not None
+        on_the_way = drops and not is_hidden and self._drops_on_the_way(n_rows, n_read)
         return sum_comes_first(
             ProductAndSum(
                 n_in=n_in,
@@ -586,7 +588,8 @@ class _Builder:
                 n_entries=self._n_summed(n_rows, n_read),
                 trained=self.drops,
                 for_input=is_hidden,
-                copied=is_hidden or self._active(entered) is not None,
+                copied=is_hidden or (drops and not on_the_way),
+                dropped=on_the_way,
             )
         )
 
