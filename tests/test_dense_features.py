@@ -66,6 +66,7 @@ def test_features_are_dropped_out_on_the_way_or_before_with_one_result(
     assert on_the_way.calls.count("propagate_dropped") == 1
     assert "dropout_dense" not in on_the_way.calls
     monkeypatch.setattr(plan, "MOST_SUMS", 0)
+    monkeypatch.setattr(plan, "sum_comes_first", lambda size: not size.for_input)
     before, others, same_scores = first_epoch(kernel, n_seeds, 0.5)
     assert "propagate_dropped" not in before.calls
     assert before.calls.count("dropout_dense") == 1

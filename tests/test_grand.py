@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 from graphconv import GCNClassifier, Graph, Settings, load_dataset
@@ -58,6 +59,29 @@ def test_training_leaves_out_whole_nodes():
             assert fits, "each node counts or does not"
             seen.update(fits)
     assert len(seen) > 4
+
+
+@pytest.mark.parametrize("targets", [None, [2]])
+def test_narrow_features_are_propagated_before_their_product(targets):
+    # Sparse ones are multiplied first: the same numbers, gradients too.
+    settings = Settings(model="grand", hidden=(5,), steps=3, dropout=0, row_dropout=0.4)
+    network = build_model(PATH, settings, [3, 4])
+    sparse = Graph(PATH.adjacency, sp.csr_array(PATH.features))
+    found = []
+    for graph in (PATH, sparse):
+        batch = make_batch(graph, targets, n_hops=3)
+        value = network(batch, 7)
+        slopes = torch.autograd.grad(value.square().sum(), list(network.parameters.values()))
+        found.append([value.detach(), *slopes])
+        steps = [
+            type(call[0].__self__).__name__ for call in network.plan(batch, True)._forward_calls
+        ]
+        is_first = steps.index("NeighbourSum") < steps.index(
+            "WideProduct" if graph is PATH else "FeatureProduct"
+        )
+        assert is_first == (graph is PATH)
+    torch.testing.assert_close(*found)
+    assert found[0][1].abs().max() > 0.01
 
 
 def test_agreement_is_the_slope_of_its_loss():

@@ -304,6 +304,13 @@ def row_step(
     raise TypeError(f"{type(value).__name__} needs more than a row")
 
 
+def _takes_any_columns(value: Value) -> bool:
+    """Whether an operation works on whole rows, each column of which could stand alone."""
+    if isinstance(value, Neighbours):
+        return not isinstance(value.self_loops, Parameter)
+    return isinstance(value, RowsDropped | Sum | Multiple)
+
+
 class _Builder:
     """Turns operations into calls, each when it is first asked for."""
 
@@ -326,13 +333,20 @@ class _Builder:
         self.calls: list[Call] = []
         self.shapes: list[tuple[int, int]] = []
         self.postponed = self._find_postponed()
+        self._late_products = self._find_late_products()
         self._made: dict[Value, Part] = {}
         self._dropout_places = {value: place for place, value in enumerate(program.dropouts)}
 
     def value_of(self, value: Value) -> Part:
         """Where the value is, on all rows that are needed of it."""
         if value not in self._made:
-            self._made[value] = self._make(value)
+            made = self._make(value)
+            product = self._late_products.get(value)
+            if product is not None:
+                for_input = self.calls[made.step].has_gradient
+                step = WideProduct(self.kernels, None, for_input=for_input)
+                made = self._call(step, [product.weight], inputs=(made,))
+            self._made[value] = made
         return self._made[value]
 
     def n_rows(self, value: Value) -> int:
@@ -422,6 +436,9 @@ class _Builder:
 
     def _product(self, value: Product) -> Part:
         (entered,) = value.inputs
+        if value in self._late_products.values():
+            n_replicas = self.arrays[value.weight.name].shape[2]
+            return self._dense_features(self.n_rows(value), n_replicas, self._active(entered))
         inner = entered.inputs[0] if isinstance(entered, Dropped) else entered
         if isinstance(inner, Features):
             return self._feature_product(value, self._active(entered))
@@ -484,7 +501,7 @@ class _Builder:
         One that was made beforehand is the product, which adds it if features are dense.
         """
         users = self.program.users[value]
-        if len(users) != 1 or not isinstance(users[0], Bias):
+        if len(users) != 1 or not isinstance(users[0], Bias) or value in self._late_products:
             return False
         return self._is_beside_own(value) or (
             isinstance(value, Neighbours)
@@ -568,6 +585,33 @@ class _Builder:
                 found.add(product)
         return found
 
+    def _find_late_products(self) -> dict[Value, Product]:
+        """Products of dense features that are made after several sums over neighbours, and where.
+
+        Sums, multiples and dropout of rows take columns as they come: S (X W) is (S X) W, which may
+        be narrower, and has no gradient.
+        """
+        found: dict[Value, Product] = {}
+        for product in self.program.products:
+            inner = product.inputs[0]
+            inner = inner.inputs[0] if isinstance(inner, Dropped) else inner
+            may_wait = product.n_terms == 1 and product not in self.postponed
+            if self.batch.has_halo or not (
+                may_wait and isinstance(inner, Features) and self._is_dense(inner)
+            ):
+                continue
+            chain: dict[Value, None] = {product: None}
+            for value in self.program.values:
+                if _takes_any_columns(value) and all(own in chain for own in value.inputs):
+                    chain[value] = None
+            ends = [v for v in chain if any(user not in chain for user in self.program.users[v])]
+            sums = [value for value in chain if isinstance(value, Neighbours)]
+            n_in, _, n_out = product.weight.shape
+            n_passes = 1 + self.drops  # forward and, where there is a gradient, back
+            if len(ends) == 1 and len(sums) > 1 and n_in < n_passes * n_out:
+                found[ends[0]] = product
+        return found
+
     def _sum_comes_first(self, value: Neighbours, product: Product) -> bool:
         n_in, _, n_out = product.weight.shape
         if self.batch.has_halo:
@@ -626,12 +670,19 @@ class _Builder:
             plain = NeighbourSum(self.kernels, batch, (n_rows, n_read), scales, value.self_loops)
             step = DroppedFeatureSum(plain, features, row_ids)
             return self._call(step, dropout=dropout, n_rows=n_rows, n_columns=n_columns)
+        return self._sum(value, self._dense_features(n_read, n_replicas, dropout))
+
+    def _dense_features(self, n_rows: int, n_replicas: int, dropout: Dropped | None) -> Part:
+        """Dense features as hidden values are, dropped out for each replica by itself."""
+        assert isinstance(self.batch.features, np.ndarray)
+        features, row_ids = self.batch.features[:n_rows], self.batch.rows[:n_rows]
         repeated = RepeatedFeatures(features, n_replicas)
-        given = self._call(repeated, n_rows=n_read, n_columns=n_columns)
-        if dropout is not None:
-            dropped = DenseDropout(self.kernels, row_ids, relu=False)
-            given = self._call(dropped, inputs=(given,), dropout=dropout)
-        return self._sum(value, given)
+        n_columns = features.shape[1] * n_replicas
+        given = self._call(repeated, n_rows=n_rows, n_columns=n_columns)
+        if dropout is None:
+            return given
+        dropped = DenseDropout(self.kernels, row_ids, relu=False)
+        return self._call(dropped, inputs=(given,), dropout=dropout)
 
     def _drops_on_the_way(self, n_rows: int, n_read: int) -> bool:
         return self._n_summed(n_rows, n_read) <= MOST_SUMS * n_read
