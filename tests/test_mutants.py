@@ -11,6 +11,7 @@ mutants = load_script("mutants")
 SOURCE = '''"""A module."""
 
 LIMIT = 3
+_SECONDS = {"area": 5}
 
 
 def area(width: int, height: float = 2.0) -> float:
@@ -35,17 +36,17 @@ def test_faults_of_a_small_file(path: Path) -> None:
     found = {one.name.partition("area.py:")[2]: one for one in mutants.mutants_of(path)}
     assert list(found) == [
         "3: 3 -> 4",
-        "6: 2.0 -> 4.0",
-        "8: width < LIMIT -> (width <= LIMIT)",
-        "8: width < LIMIT and height -> (width < LIMIT or height)",
-        "11: sizes[0] = -width -> pass",
-        "11: 0 -> 1",
-        "11: -width -> (width)",
-        "12: width * height -> (width / height)",
+        "7: 2.0 -> 4.0",
+        "9: width < LIMIT -> (width <= LIMIT)",
+        "9: width < LIMIT and height -> (width < LIMIT or height)",
+        "12: sizes[0] = -width -> pass",
+        "12: 0 -> 1",
+        "12: -width -> (width)",
+        "13: width * height -> (width / height)",
     ]
     early = [name for name, one in found.items() if one.runs_at_import]
-    assert early == ["3: 3 -> 4", "6: 2.0 -> 4.0"]
-    last = found["12: width * height -> (width / height)"]
+    assert early == ["3: 3 -> 4", "7: 2.0 -> 4.0"]
+    last = found["13: width * height -> (width / height)"]
     assert last.key == "area.py: return width * height => return (width / height)"
     names = {"sizes": [0], "progress": lambda *given: None}
     exec(last.code(), names)
@@ -53,10 +54,10 @@ def test_faults_of_a_small_file(path: Path) -> None:
 
 
 def test_every_test_function_has_a_turn_before_any_has_a_second(path: Path) -> None:
-    (last,) = [one for one in mutants.mutants_of(path) if one.line == 12]
+    (last,) = [one for one in mutants.mutants_of(path) if one.line == 13]
     seconds = {"t::a[1]": 0.1, "t::a[2]": 0.2, "t::b": 3.0, "t::far": 0.0, "t::c": 99.0}
     near = ["t::a[1]", "t::a[2]", "t::b", "t::c"]
-    reach = mutants.Reach({(str(path), 12): near}, seconds)
+    reach = mutants.Reach({(str(path), 13): near}, seconds)
     # The slowest is beyond what may be spent on one fault.
     assert mutants.chosen_tests(last, reach) == ["t::a[1]", "t::b"]
     (first,) = [one for one in mutants.mutants_of(path) if one.line == 3]
@@ -64,13 +65,14 @@ def test_every_test_function_has_a_turn_before_any_has_a_second(path: Path) -> N
     assert mutants.chosen_tests(last, mutants.Reach({}, seconds)) == []
     # A constant may be looked at by tests that run nothing else of its file.
     assert mutants.chosen_tests(first, mutants.Reach({}, seconds))[:2] == ["t::far", "t::a[1]"]
-    early = mutants.Reach({}, seconds, {(str(path), 12)})
+    early = mutants.Reach({}, seconds, {(str(path), 13)})
     assert mutants.chosen_tests(last, early)[0] == "t::far"
 
 
 def test_the_table_has_both_shares() -> None:
-    row = {"folder": "paper", "faults": 1650, "drawn": 40, "seed": 3, "survived": 3}
-    assert mutants.table_of([{**row, "with a reason": 1}]).splitlines()[-1] == (
+    row = {"folder": "paper", "faults": 1650, "drawn": 40, "seed": 3}
+    survivors = [{"fault": "a", "result": "survived", "reason": why} for why in ("", "why", "")]
+    assert mutants.table_of([{**row, "survivors": survivors}]).splitlines()[-1] == (
         "| `paper` | 1,650 | 40 (seed 3) | 3 (7.5 %) | 2 (5.0 %) |"
     )
 
@@ -78,8 +80,8 @@ def test_the_table_has_both_shares() -> None:
 @pytest.mark.parametrize(
     ("status", "outcome"),
     [
-        *((0, "survived"), (1, "noticed"), (-11, "noticed")),
-        *((None, "took too long"), (-9, "took too long")),
+        *((0, "survived"), (1, "noticed"), (2, "noticed"), (-11, "noticed"), (-24, "noticed")),
+        *((None, "took too long"), (-9, "took too long"), (3, "not run")),
     ],
 )
 def test_only_a_test_that_fails_notices(
@@ -88,4 +90,18 @@ def test_only_a_test_that_fails_notices(
     reach = mutants.Reach(seconds={"test": 0.1})
     monkeypatch.setattr(mutants, "chosen_tests", lambda *_: ["test"])
     monkeypatch.setattr(mutants, "in_child", lambda *_: status)
-    assert mutants.outcome(mutants.mutants_of(path)[0], reach) == outcome
+    assert mutants.outcome(mutants.mutants_of(path)[0], reach) == (outcome, "")
+
+
+def test_a_test_that_fails_anyway_notices_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def try_tests(tests: list[str], seconds: float, changes: object) -> tuple[int, str]:
+        """Stops at the first that fails, as pytest does."""
+        wrong = [test for test in tests if "wrong" in test]
+        return (1, wrong[0]) if wrong else (0, "")
+
+    monkeypatch.setattr(mutants, "_try_tests", try_tests)
+    assert mutants.fail_anyway(["wrong a", "right", "wrong b", "right"]) == {"wrong a", "wrong b"}
+    assert mutants.fail_anyway([]) == set()
+    monkeypatch.setattr(mutants, "_try_tests", lambda *given: (4, ""))
+    with pytest.raises(SystemExit, match="cannot be run without a fault: pytest's status is 4"):
+        mutants.fail_anyway(["gone"])
