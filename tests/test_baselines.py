@@ -144,6 +144,35 @@ def test_conjugate_gradients_solve_every_column():
     np.testing.assert_allclose(solution, np.linalg.solve(matrix, right), atol=1e-8)
 
 
+def test_conjugate_gradients_stop_at_the_wanted_residual():
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((40, 40))
+    matrix, right = root @ root.T + np.eye(40), rng.standard_normal((40, 3))
+    for tol in (0.3, 0.01):
+        solution, converged = solve_columns(lambda columns: matrix @ columns, right, tol, 100)
+        assert converged
+        residual = np.linalg.norm(matrix @ solution - right, axis=0)
+        assert (residual <= tol * np.linalg.norm(right, axis=0)).all()
+    assert residual.max() > 1e-6  # it stopped well before the exact solution
+
+
+def test_which_baselines_label_other_graphs():
+    only_known = {"deepwalk", "label-propagation", "planetoid-t"}
+    graph = random_graph()
+    quick = {"max_epochs": 2, "n_graph_steps": 1}
+    for name in sorted(set(BASELINES) - {"deepwalk", "mlp"}):  # one needs gensim, one is a GCN
+        estimator = make_estimator(name, random_state=0)
+        known = {key: value for key, value in quick.items() if key in estimator.get_params()}
+        estimator.set_params(**known).fit(graph)
+        assert estimator.labels_other_graphs == (name not in only_known)
+        if name in only_known:
+            with pytest.raises(ValueError, match="labels only the nodes it was trained with"):
+                estimator.predict_proba(random_graph(seed=1))
+        else:
+            assert estimator.predict_proba(random_graph(seed=1)).shape == (30, 3)
+    assert not make_estimator("deepwalk").labels_other_graphs
+
+
 class TestLogistic:
     def test_two_classes_as_scikit_learn_has_them(self):
         rng = np.random.default_rng(0)
@@ -339,6 +368,16 @@ class TestSemiEmbedding:
 
 
 class TestPlanetoid:
+    @pytest.mark.parametrize("dimension", [4, 200])
+    def test_first_weights_are_glorots(self, dimension):
+        network = PlanetoidNetwork(random_graph(), dimension, False, 0.0, True, seed=0)
+        for weight, n_in in ((network.class_weight, dimension), (network.joined_weight, 6)):
+            limit = np.sqrt(6 / (n_in + 3))
+            values = weight.detach().numpy()
+            assert values.shape == (n_in, 3)
+            assert 0.8 * limit < np.abs(values).max() <= limit
+            assert values.min() < 0 < values.max()
+
     def test_context_loss_by_hand(self):
         graph = random_graph()
         network = PlanetoidNetwork(graph, 4, False, 0.0, False, seed=0)

@@ -34,6 +34,12 @@ def draw_labels(shares, seed=0):
     return np.minimum((uniform > shares.cumsum(axis=1)).sum(axis=1), shares.shape[1] - 1)
 
 
+def test_the_coldest_temperature_leaves_no_power_without_a_number():
+    shares = np.array([[0.6, 0.4], [0.2, 0.8]])
+    found = Calibration(temperature=1e-3).apply(shares)
+    np.testing.assert_allclose(found, [[1, 0], [0, 1]], atol=1e-6)
+
+
 def test_bins_worked_by_hand():
     shares = np.array([[0.55, 0.45], [0.6, 0.4], [0.3, 0.7], [0.05, 0.95], [1.0, 0.0]])
     bins = reliability(shares, np.array([0, 1, 1, 1, 0]), n_bins=5)

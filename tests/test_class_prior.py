@@ -84,6 +84,8 @@ def test_calibration_without_factors_is_saved_as_ever():
     assert Calibration(2.0, 0.1).to_json() == {"temperature": 2.0, "doubt": 0.1}
     with pytest.raises(ValueError, match="class_factors must be at least 0"):
         Calibration(class_factors=(1.0, float("nan")))
+    # Files have lists.
+    assert Calibration(class_factors=[1.0, 2.0]) == Calibration(class_factors=(1.0, 2.0))
 
 
 def test_what_is_no_prior_is_refused(uneven, tmp_path):

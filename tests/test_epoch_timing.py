@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from graphconv.engine import objective
 from graphconv.estimators.runs import RunLog
@@ -61,7 +63,37 @@ def test_an_epoch_is_a_gradient_of_the_papers_network(
     assert (settings.propagation, settings.self_loop_weight) == ("renormalised", 1.0)
     assert all(len(labelled.labels) == 500 for labelled in epochs)
     assert found is not None
-    assert found["seconds"] > 0
+    assert (found["epochs"], found["n_edges"]) == (2, 1000)
+
+
+def test_a_graphics_card_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: told.append(device))
+    monkeypatch.setattr(torch.mps, "synchronize", lambda: told.append("mps"))
+    for device in ("cpu", "cuda:1", "mps"):
+        epoch_timing._wait_for(device)
+    assert told == ["cuda:1", "mps"]
+    epoch_timing.measure_epochs("cpu", 1000, 2, FREE)
+    assert told == ["cuda:1", "mps"]
+    monkeypatch.setattr(epoch_timing, "_wait_for", told.append)
+    epoch_timing.measure_epochs("cpu", 1000, 2, FREE)
+    assert told[2:] == ["cpu"] * 3  # after every epoch, the one that is not timed among them
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+def test_a_process_may_take_so_much_memory_from_now_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    import resource
+
+    limits: list[Any] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda *given: limits.append(given))
+    with open("/proc/self/statm") as file:
+        now = int(file.read().split()[0]) * resource.getpagesize()
+    epoch_timing._limit_memory(1e9)
+    ((what, (soft, hard)),) = limits
+    assert (what, hard) == (resource.RLIMIT_AS, resource.RLIM_INFINITY)
+    assert soft == pytest.approx(now + 1e9, abs=1e8)
+    epoch_timing._limit_memory(FREE)
+    assert len(limits) == 1
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("out of memory")])

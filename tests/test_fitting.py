@@ -1,9 +1,11 @@
 """Tests of graphconv.training.fit: from a Graph to a fitted model, and the checks at that door."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from tests.generated_graphs import KINDS, generate, split
 
@@ -13,7 +15,8 @@ from graphconv.graph import Graph
 from graphconv.io.datasets import load_dataset
 from graphconv.models.propagation import largest_eigenvalue
 from graphconv.models.settings import PAPER, ROBUST, RULES, Settings
-from graphconv.training.fit import Watch, build_model, check_trainable, fit_gcn
+from graphconv.training import fitted as fitted_gcn
+from graphconv.training.fit import Watch, build_model, check_trainable, fit_gcn, hold_out
 
 QUICK = {"max_epochs": 4, "hidden": (4,)}
 PATH = [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]]
@@ -227,6 +230,10 @@ def test_chebyshev_takes_the_true_eigenvalue_unless_told():
     assert true.model.graph.lambda_max == pytest.approx(largest_eigenvalue(graph))
     told = build_model(graph, Settings(propagation="chebyshev", lambda_max=1.5), [0])
     assert told.model.graph.lambda_max == 1.5
+    # In a directed graph D^-1 A has eigenvalues of another kind: their bound stands for them.
+    directed = replace(graph, directed=True)
+    bound = build_model(directed, Settings(propagation="chebyshev"), [0])
+    assert bound.model.graph.lambda_max == 2.0
 
 
 def test_untrained_model_gives_probabilities_too():
@@ -284,5 +291,36 @@ def test_training_goes_on_from_the_weights_of_another_model():
 def test_a_model_of_another_shape_is_no_start():
     graph = make_graph()
     other = fit_gcn(graph, overrides={**QUICK, "hidden": (5,)})
-    with pytest.raises(ValueError, match="start_from must have the shape of the model to train"):
+    wanted = r"start_from must have the shape of the model to train, got .* for layers\.0\."
+    with pytest.raises(ValueError, match=wanted):
         fit_gcn(graph, overrides=QUICK, start_from=other)
+
+
+@pytest.mark.parametrize(("n_labelled", "n_held_out"), [(95, 0), (100, 20), (110, 22)])
+def test_twenty_nodes_are_the_fewest_that_are_held_out(n_labelled, n_held_out):
+    rng = np.random.default_rng(0)
+    labels = np.arange(120) % 2
+    graph = Graph(
+        sp.csr_array((120, 120)), rng.random((120, 3)), labels, train_index=range(n_labelled)
+    )
+    found = hold_out(graph, 0.2, seed=0)
+    assert len(found.validation_index) == n_held_out
+    assert len(found.train_index) == n_labelled - n_held_out
+
+
+def test_a_graph_whose_layers_fill_half_the_memory_is_taken_in_blocks(monkeypatch):
+    # 5 nodes, the widest layer 8 numbers: 4 bytes for each of three times that, and the features.
+    monkeypatch.setattr(fitted_gcn, "MIN_BLOCKED_BYTES", 100)
+    features = np.eye(5, 6)
+    graph = Graph(np.zeros((5, 5)), features, [0, 1, 0, 1, 0], train_index=range(5))
+    network = build_model(graph, Settings(hidden=(8,)), [0])
+    for given, n_bytes in (
+        (graph, 4 * 5 * (6 + 3 * 8)),
+        (replace(graph, features=sp.csr_array(features)), 4 * 5 * 3 * 8),
+    ):
+        for free, blocks in ((2 * n_bytes - 2, True), (2 * n_bytes, False)):
+            monkeypatch.setattr(fitted_gcn, "available_memory", lambda free=free: free)
+            assert fitted_gcn.works_in_blocks(given, network) is blocks
+    monkeypatch.setattr(fitted_gcn, "available_memory", lambda: 0)
+    monkeypatch.setattr(fitted_gcn, "MIN_BLOCKED_BYTES", 600)
+    assert not fitted_gcn.works_in_blocks(graph, network)  # so small a graph never is

@@ -98,6 +98,9 @@ def test_a_newer_model_is_refused_with_one_line(folder):
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
     with pytest.raises(ValueError, match=r"got 99: it was written by a newer graphconv"):
         load_model(folder)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 0}))
+    with pytest.raises(ValueError, match=r"must have model format \d+, got 0$"):
+        load_model(folder)
 
 
 def test_damaged_trainings_are_refused(run, tmp_path, monkeypatch):

@@ -92,4 +92,6 @@ def test_the_table_of_hand_made_starts() -> None:
 def test_every_friendship_is_drawn_once() -> None:
     path = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
     assert karate.edges_of(path).tolist() == [[0, 1], [1, 2]]
+    looped = Graph([[1, 1, 0], [1, 0, 1], [0, 1, 1]])
+    assert karate.edges_of(looped).tolist() == [[0, 1], [1, 2]]
     assert karate.edges_of(CLUB).shape == (78, 2)

@@ -14,7 +14,8 @@ from graphconv.engine.batches import make_batch
 from graphconv.graph import Graph
 from graphconv.kernels import Dropout
 from graphconv.kernels.hashing import hash_key
-from graphconv.models.settings import RULES
+from graphconv.models.catalogue import make_model
+from graphconv.models.settings import RULES, Settings
 from graphconv.training.loop import single_torch_thread
 
 # 0 - 1 - 2 - 3 and 3 - 0: a ring with a weight, and 4 on its own.
@@ -244,3 +245,16 @@ def test_values_are_the_same_with_gradients_off(rule: str) -> None:
     assert recorded.requires_grad
     assert not plain.requires_grad
     np.testing.assert_array_equal(plain.numpy(), recorded.detach().numpy())
+
+
+def test_a_model_is_undirected_and_its_eigenvalues_end_at_2_unless_told() -> None:
+    usual = make_model(Settings(), 4, 2).graph
+    assert (usual.directed, usual.lambda_max) == (False, 2.0)
+    told = make_model(Settings(), 4, 2, directed=True, lambda_max=1.5).graph
+    assert (told.directed, told.lambda_max) == (True, 1.5)
+
+
+@pytest.mark.parametrize(("dropout", "kept"), [(0.25, 0.75), (0.0, 1.0), ((0.4, 0.9), 0.6)])
+def test_the_share_of_features_that_dropout_keeps(dropout: object, kept: float) -> None:
+    model = make_model(Settings(dropout=dropout), 4, 2)
+    assert model.program.features_kept == pytest.approx(kept)

@@ -383,6 +383,27 @@ class TestPlanetoidTraining:
         self.fit(n_graph_steps=3, graph_share=0.0, max_epochs=1)
         assert seen == [(10, 4, True), 2] * 3
 
+    def test_contexts_come_from_walks_and_from_labels(self, monkeypatch):
+        seen = []
+        loss = PlanetoidNetwork.context_loss
+
+        def watched(network, graph, nodes, contexts, *more):
+            seen.append(list(zip(nodes.tolist(), contexts.tolist(), strict=True)))
+            return loss(network, graph, nodes, contexts, *more)
+
+        monkeypatch.setattr(PlanetoidNetwork, "context_loss", watched)
+        monkeypatch.setattr(
+            planetoid, "context_pairs", lambda *given: (np.array([2]), np.array([3]))
+        )
+        for number in (0, 40):
+            self.fit(n_graph_steps=1, graph_share=0.0, max_epochs=1, n_label_pairs=number)
+        alone, both = seen
+        assert alone == [(2, 3)]
+        assert both[0] == (2, 3)
+        # 0 and 1 share a class; 4 is alone in its own, and no node is a context of itself.
+        assert set(both[1:]) == {(0, 1), (1, 0)}
+        assert 5 < len(both) < 40
+
     def test_dropout_keeps_the_mean(self):
         _, network = TestPlanetoid().network(joined=False)
         network.dropout, network.is_training = 0.25, True
@@ -398,6 +419,33 @@ class TestPlanetoidTraining:
         assert fitted.network_.is_training is False
         again = fitted.predict_proba(kite())
         assert np.array_equal(again, fitted.predict_proba())
+
+
+@pytest.mark.parametrize("name", ["semi-embedding", "planetoid-t", "planetoid-i"])
+def test_the_weights_that_do_best_on_validation_nodes_are_kept(name):
+    params = {"learning_rate": 0.2, "scaling": "none", "random_state": 0}
+    if name == "semi-embedding":
+        params |= {"hidden": 3, "n_pairs": 10, "dropout": 0.0}
+    else:
+        params |= {"dimension": 3, "n_graph_steps": 3, "dropout": 0.2}
+    labels, watched = np.array([0, 0, 0, 0, 1, 1]), [2, 3, 5]
+
+    def fit(n_epochs, **more):
+        graph = kite(labels=labels, **more)
+        fitted = make_estimator(name, max_epochs=n_epochs, patience=20, **params).fit(graph)
+        return fitted.uncalibrated_
+
+    # Without validation nodes the last weights are kept: what there was after each epoch.
+    after = [fit(n_epochs) for n_epochs in range(1, 21)]
+    scores = []
+    for shares in after:
+        is_right = shares[watched].argmax(axis=1) == labels[watched]
+        scores.append((is_right.mean(), np.log(shares[watched, labels[watched]]).mean()))
+    best = scores.index(max(scores))
+    assert 0 < best < 19
+    found = fit(20, validation_index=watched)
+    np.testing.assert_allclose(found, after[best], atol=1e-6)
+    assert np.abs(found - after[-1]).max() > 0.01
 
 
 class SkipGram:
@@ -456,6 +504,9 @@ class TestDeepWalk:
         names["learning_rate"] = "alpha"
         assert {name: SkipGram.options[names[name]] for name in chosen} == chosen
         assert SkipGram.options["seed"] == 0
+        # Skip-gram takes seeds of 32 bits.
+        make_estimator("deepwalk", random_state=2**32 + 5).fit(kite())
+        assert SkipGram.options["seed"] == 5
 
     def test_classes_come_from_a_logistic_regression_on_the_embedding(self, monkeypatch):
         graph = kite()

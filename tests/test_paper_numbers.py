@@ -283,7 +283,15 @@ def test_karate_is_appendix_a() -> None:
 def test_tsne_sees_the_hidden_activations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from sklearn import manifold
 
+    from graphconv.report import plot
+
     seen: list[Any] = []
+    drawn: list[Any] = []
+    draw = plot.embedding
+
+    def embedding(points: Any, labels: Any, **more: Any) -> Any:
+        drawn.append((points, labels))
+        return draw(points, labels, **more)
 
     class Fast:
         def __init__(self, **options: Any) -> None:
@@ -294,6 +302,7 @@ def test_tsne_sees_the_hidden_activations(tmp_path: Path, monkeypatch: pytest.Mo
             return hidden[:, :2]
 
     monkeypatch.setattr(manifold, "TSNE", Fast)
+    monkeypatch.setattr(plot, "embedding", embedding)
     request = Request(tmp_path, max_epochs=5)
     with RunLog(tmp_path / "runs.jsonl") as log:
         section = tsne.section(request, log)
@@ -303,6 +312,9 @@ def test_tsne_sees_the_hidden_activations(tmp_path: Path, monkeypatch: pytest.Mo
     fitted = fit_gcn(cora, preset="paper", overrides={"max_epochs": 5}, seeds=[0], calibrate=False)
     np.testing.assert_allclose(hidden, fitted.embedding(), atol=1e-6)
     assert hidden.shape == (2708, 16)
+    ((points, colours),) = drawn
+    assert np.array_equal(points, hidden[:, :2])
+    assert np.array_equal(colours, cora.labels)  # the true classes, not those predicted
     labels = fitted.probabilities()[:, 0].argmax(axis=1)
     is_right = (labels == cora.labels)[cora.test_index]
     assert section.data["test_accuracy"] == pytest.approx(100 * is_right.mean())
@@ -346,4 +358,6 @@ def test_tune_maximises_validation_accuracy(
     assert {trial["hidden"] for trial in trials} <= {8, 16, 32, 64}
     assert all(0 <= trial["dropout"] <= 0.8 for trial in trials)
     assert all(1e-5 <= trial["weight_decay"] <= 1e-2 for trial in trials)
+    # Each power of ten is as likely as the next: two in three are below a thousandth.
+    assert 6 <= sum(trial["weight_decay"] < 1e-3 for trial in trials) <= 10
     assert (tune.N_TRIALS, tune.N_SEEDS, tune.N_FRESH) == (50, 10, 20)

@@ -176,3 +176,10 @@ def test_the_documentation_follows_the_declarations(path, written):
 def test_settings_import_nothing_heavy():
     code = "import sys, graphconv.models.settings; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_model_that_sees_no_neighbours_samples_none():
+    settings = Settings(fanout=(3,))
+    assert settings.fanouts(0) is None
+    assert settings.fanouts(1) == (3,)
+    assert settings.fanouts(2) == (3, 3)

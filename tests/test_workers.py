@@ -191,6 +191,18 @@ def test_workers_have_one_thread_each_and_leave_no_trace(monkeypatch: pytest.Mon
     assert os.environ["OMP_NUM_THREADS"] == "7"
 
 
+def test_workers_end_with_whoever_started_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    parents = iter([None, SimpleNamespace(sentinel=7)])
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: next(parents))
+    monkeypatch.setattr(workers, "wait_for_end", told.append)
+    monkeypatch.setattr(os, "_exit", told.append)
+    workers._end_with_parent()
+    assert told == []  # nobody started it
+    workers._end_with_parent()
+    assert told == [[7], 1]
+
+
 @pytest.mark.parametrize(("missing", "cores", "found"), [("why", 6, 6), ("why", None, 1)])
 def test_cores_without_kernels_of_our_own(
     missing: str, cores: int | None, found: int, monkeypatch: pytest.MonkeyPatch

@@ -73,12 +73,19 @@ def _epoch(graph: Graph, device: str) -> Callable[[], None]:
 
     def epoch() -> None:
         objective.gradients(labelled, 0)
-        if device.startswith("cuda"):
-            torch.cuda.synchronize(device)
-        elif device.startswith("mps"):
-            torch.mps.synchronize()
+        _wait_for(device)
 
     return epoch
+
+
+def _wait_for(device: str) -> None:
+    """A graphics card is told what to do and goes on with it: until it is done, time counts."""
+    import torch
+
+    if device.startswith("cuda"):
+        torch.cuda.synchronize(device)
+    elif device.startswith("mps"):
+        torch.mps.synchronize()
 
 
 def _limit_memory(memory: float) -> None:
