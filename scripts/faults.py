@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import hashlib
-import importlib
 import json
 import mmap
 import os
@@ -32,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.faults_scenarios import SCENARIOS, Scenario, make_tables, prepare
+from scripts.forked_imports import import_what
 
 MODES = ("kill", "torn", "full", "read-only")
 NUMBERS = {"count": 0, "kill": 1, "torn": 2, "full": 3, "read-only": 4}
@@ -245,33 +245,22 @@ def workplace() -> Iterator[Workplace]:
 
 def warm_up(work: Workplace, names: Collection[str]) -> None:
     """Import what the commands import, once, instead of in every process."""
-    reader, writer = os.pipe()
-    process = os.fork()
-    if process == 0:
-        try:
-            place = work.fresh("warm")
-            make_tables(place)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            os.dup2(2, 1)
-            os.chdir(place)
-            prepare(place)
-            from graphconv.commands import cli
 
-            for name in names:
-                for command in (*SCENARIOS[name].before, SCENARIOS[name].command):
-                    sys.argv = ["graphconv", *command]
-                    cli._run()
-            os.write(writer, "\n".join(sys.modules).encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with open(reader, "rb") as pipe:
-        modules = pipe.read().decode().split()
-    os.waitpid(process, 0)
-    for name in modules:
-        if name not in sys.modules and name != "__mp_main__":
-            with suppress(Exception):
-                importlib.import_module(name)
+    def run_all() -> None:
+        place = work.fresh("warm")
+        make_tables(place)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        os.dup2(2, 1)
+        os.chdir(place)
+        prepare(place)
+        from graphconv.commands import cli
+
+        for name in names:
+            for command in (*SCENARIOS[name].before, SCENARIOS[name].command):
+                sys.argv = ["graphconv", *command]
+                cli._run()
+
+    import_what(run_all)
 
 
 class Log:

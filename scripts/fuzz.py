@@ -28,6 +28,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from scripts.forked_imports import import_what
+
 if TYPE_CHECKING:
     from scripts.fuzz_targets import Target
 
@@ -228,6 +230,13 @@ def turns(state: State, seed: int, seconds: float, n_wanted: int) -> Iterator[st
             yield finding
 
 
+def _make_targets() -> None:
+    from scripts.fuzz_targets import all_targets, temporary_folder
+
+    with temporary_folder() as folder:
+        all_targets(Path(folder))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600)
@@ -236,8 +245,7 @@ def main() -> int:
     parser.add_argument("--state", type=Path)
     given = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"  # threads do not survive a fork
-    import scripts.fuzz_targets  # noqa: F401 - once, not in every process
-
+    import_what(_make_targets)
     state = State(given.state, given.seed)
     for finding in turns(state, given.seed, given.seconds, given.inputs):
         print(finding, file=sys.stderr, flush=True)

@@ -25,6 +25,7 @@ from scripts.faults_scenarios import planetoid_files
 from scripts.fuzz_tables import ARCHIVE, EDGES, JSON, NODES, TEXT, table_kinds
 
 from graphconv import Graph, load_dataset, read_tables
+from graphconv.commands.report import names_of_data
 from graphconv.estimators.fitted_method import SavedMethod, fit_method, load_saved, save_method
 from graphconv.graph.names import SPLIT_NAMES
 from graphconv.io.array_files import write_arrays
@@ -41,7 +42,7 @@ from graphconv.io.datasets.planetoid import (
 )
 from graphconv.io.files import file_checksum
 from graphconv.io.graph_files import read_graph_file, write_npz
-from graphconv.results.provenance import verify_provenance, write_provenance
+from graphconv.results.provenance import check_parts, verify_provenance, write_provenance
 from graphconv.storage.graph_part import open_part
 from graphconv.storage.partition import partition_graph
 from graphconv.storage.stored_graph import open_graph, store_graph, verify_graph
@@ -251,7 +252,7 @@ def _models(folder: Path) -> dict[str, Target]:
 
     fitted = fit_gcn(karate, overrides=overrides, watch=Watch(on_checkpoint=keep))
     save_model(SavedModel(fitted), place)
-    write_provenance(place, [], {})
+    write_provenance(place, karate, {})
     nodes = karate.train_index
     known = np.full((len(nodes), karate.n_classes), 0.5, dtype=np.float32)
     OutOfFold(nodes, karate.labels[nodes], known, known).write(place / "out_of_fold.npz")
@@ -264,6 +265,11 @@ def _models(folder: Path) -> dict[str, Target]:
             load_model(place).fitted.probabilities()
         finally:
             (place / file).write_bytes(kept[file])
+
+    def read_provenance() -> None:
+        # As `verify` and `report` do.
+        check_parts(verify_provenance(place), karate, place)
+        names_of_data(place)
 
     def resume(path: Path) -> None:
         tensors = TrainingFile(path, {"seed": 1}).read()
@@ -291,7 +297,7 @@ def _models(folder: Path) -> dict[str, Target]:
         "provenance.json": Target(
             kept["provenance.json"],
             JSON,
-            _writing(provenance, lambda: verify_provenance(place)),
+            _writing(provenance, read_provenance),
         ),
     }
 

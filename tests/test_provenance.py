@@ -70,6 +70,76 @@ def test_a_folder_without_provenance_is_told(run, tmp_path):
     assert "its format must be 1, got 2" in run("verify", "m", expect=2).err[0]
 
 
+@pytest.mark.parametrize("method", ["gcn", "sgc", "auto"])
+def test_a_model_saved_from_python_says_what_it_was_trained_on(run, tmp_path, method):
+    from graphconv import AutoClassifier, GCNClassifier, load_dataset, make_estimator
+    from graphconv.io.graph_files import read_npz
+
+    makers = {
+        "gcn": lambda: GCNClassifier("paper", max_epochs=3, random_state=5),
+        "sgc": lambda: make_estimator("sgc", n_hops=3, random_state=5),
+        "auto": lambda: AutoClassifier(random_state=5),
+    }
+    karate = load_dataset("karate")
+    makers[method]().fit(karate).save("m")
+    said = json.loads(Path("m/provenance.json").read_text())
+    assert said["data"] == []
+    # What is learned of the data is the same wherever it is read.
+    for name in ("adjacency", "features", "labels", "train_index", "node_ids", "class_names"):
+        assert said["parts"][name] == karate.checksums()[name]
+    options = said["options"]
+    assert (options["data"], options["rows"], options["edges"]) == ("karate", 34, 78)
+    assert options["seeds"][0] == 5 or method == "auto"  # which may take other seeds
+    known = {"gcn": ("max_epochs", 3), "sgc": ("n_hops", 3)}
+    if method in known:
+        name, value = known[method]
+        assert options["settings"][name] == value
+    assert {"graphconv", "python", "numpy", "torch"} <= {*said["versions"]}
+
+    done = run("verify", "m", "--json")
+    assert done.json["fingerprint"] == said["fingerprint"] == folder_fingerprint(Path("m"))
+    assert done.json["parts"] == said["parts"] == read_npz("m/graph.npz").checksums()
+    run("predict", "m", "-o", "p.csv", "--quiet")
+    assert json.loads(Path("p.csv.json").read_text())["model"] == said["fingerprint"]
+    said["parts"]["labels"] = "0" * 64
+    Path("m/provenance.json").write_text(json.dumps(said))
+    assert run("verify", "m", expect=2).err == [
+        "graphconv: m must hold the graph it was trained on, but not by its labels"
+    ]
+
+
+def test_a_model_of_columns_and_of_a_graph_folder_saved_from_python(run, tmp_path):
+    import numpy as np
+
+    from graphconv import GCNClassifier, Graph, open_graph
+
+    adjacency = np.ones((4, 4)) - np.eye(4)
+    features = np.eye(4, 2, dtype=np.float32)
+    graph = Graph(adjacency, features, [0, 1, 0, -1], feature_names=["age", "income"])
+    GCNClassifier("paper", max_epochs=2).fit(graph).save("m")
+    assert json.loads(Path("m/provenance.json").read_text())["options"]["columns"] == [
+        "age",
+        "income",
+    ]
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\n")
+    (tmp_path / "nodes.csv").write_text("id,label\na,x\nb,y\nc,x\n")
+    run("ingest", "--edges", "edges.csv", "--nodes", "nodes.csv", "-o", "g", "--quiet")
+    GCNClassifier("paper", max_epochs=2).fit(open_graph("g")).save("m")
+    done = run("verify", "m", "--json")
+    (name,) = done.json["data"]
+    assert Path(name).name == "manifest.json"
+    assert done.json["data"][name] == "same"
+    assert done.json["parts"] == {}
+
+
+@pytest.mark.parametrize("content", ["{}", '{"data": 3}', '{"data": [{}]}', '{"data": [[1]]}'])
+def test_a_report_refuses_a_damaged_provenance(run, content):
+    run("train", "karate", "--max-epochs", "2", "-o", "m", "--quiet")
+    Path("m/provenance.json").write_text(content)
+    (said,) = run("report", "m", expect=2).err
+    assert "provenance.json must be complete, but lacks" in said
+
+
 def test_tables_carry_the_fingerprint_of_their_model(run, tmp_path):
     import pyarrow.parquet as pq
 

@@ -225,5 +225,6 @@ JSON_OUTPUT: dict[str, tuple[Field, ...]] = {
         Field("bytes", "integer", "Of a graph: bytes that were read and agree.", False),
         Field("fingerprint", "text", "Of a model: what its files and settings amount to.", False),
         Field("data", "object", "Of a model: state of each file it was trained on.", False),
+        Field("parts", "object", "Of a model trained on no file: SHA-256 of its graph.", False),
     ),
 }

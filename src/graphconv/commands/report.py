@@ -12,6 +12,7 @@ from graphconv.commands.console import Screen
 from graphconv.commands.held_out import OUT_OF_FOLD_FILE, saved_rule
 from graphconv.io.files import REPORT_FILE, check_writable, read_json
 from graphconv.io.readers import LoadedGraph
+from graphconv.io.wording import one_line
 from graphconv.results.provenance import PROVENANCE_FILE
 from graphconv.training.out_of_fold import OutOfFold
 
@@ -35,7 +36,7 @@ def run_report(folder: Path, output: Path | None, screen: Screen, name: str | No
     check_writable(path)
     kept = folder / OUT_OF_FOLD_FILE
     out_of_fold = OutOfFold.read(kept, saved.fitted.graph) if kept.exists() else None
-    files = _data_files(folder)
+    files = names_of_data(folder)
     write_report_file(saved, path, screen, out_of_fold, name, files)
     screen.note(f"report written to {path}")
     results = {"n_nodes": saved.fitted.graph.n_entities, "bytes": path.stat().st_size}
@@ -72,9 +73,12 @@ def write_report_file(
         )
 
 
-def _data_files(folder: Path) -> list[str]:
+def names_of_data(folder: Path) -> list[str]:
     """Names of the files that a model folder says it was trained on."""
     path = folder / PROVENANCE_FILE
     if not path.is_file():
         return []
-    return [Path(one["name"]).name for one in read_json(path)["data"]]
+    try:
+        return [Path(one["name"]).name for one in read_json(path)["data"]]
+    except (LookupError, TypeError) as error:
+        raise ValueError(f"{path} must be complete, but lacks {one_line(error)}") from None

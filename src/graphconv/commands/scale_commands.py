@@ -261,10 +261,11 @@ def verify(
 def _verify_model(folder: Path, screen: Screen) -> None:
     from graphconv.estimators.fitted_method import load_saved
     from graphconv.io.wording import count
-    from graphconv.results.provenance import verify_provenance
+    from graphconv.results.provenance import check_parts, verify_provenance
 
     found = verify_provenance(folder)
-    load_saved(folder)  # refuses weights that are no numbers, and another graph than it names
+    graph = load_saved(folder).fitted.graph  # refuses weights that are no numbers
+    check_parts(found, graph, folder)
     changed = [name for name, state in found.data.items() if state == "changed"]
     if changed:
         raise ValueError(
@@ -272,9 +273,18 @@ def _verify_model(folder: Path, screen: Screen) -> None:
         )
     for name, state in found.data.items():
         screen.note(f"data {name}: {state}")
+    for name, checksum in found.parts.items():
+        screen.note(f"data {name}: SHA-256 {checksum}")
     screen.note(f"{folder}: {count(found.n_files, 'file')} as they were written")
     screen.note(f"fingerprint {found.fingerprint}")
-    screen.result({"output": str(folder), "fingerprint": found.fingerprint, "data": found.data})
+    screen.result(
+        {
+            "output": str(folder),
+            "fingerprint": found.fingerprint,
+            "data": found.data,
+            "parts": found.parts,
+        }
+    )
 
 
 def add_to(app: typer.Typer) -> None:

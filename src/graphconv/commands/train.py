@@ -146,7 +146,7 @@ def _write_more(
     predictions.write(folder / table)
     held_out.write(folder)
     # Last: it holds the checksums of all else.
-    write_provenance(folder, job.sources, job.asked_for())
+    write_provenance(folder, predictions.graph, job.asked_for(), job.sources)
 
 
 def _tell_next(job: Job, labels_new_nodes: bool) -> None:

@@ -158,13 +158,9 @@ class Job:
     report_name: str | None = None
 
     def asked_for(self) -> dict[str, Any]:
-        """What a model's provenance says beside its files: the data's size, the request."""
-        graph = self.graph
+        """What was asked for, as a model's provenance says it."""
         return {
-            "data": self.data.name or graph.name,
-            "rows": graph.n_entities,
-            "edges": graph.n_edges,
-            "columns": None if graph.feature_names is None else list(graph.feature_names)[:10_000],
+            "data": self.data.name or self.graph.name,
             "split": self.data.split,
             "table_options": self.data.table_options,
             "model": self.wanted.model,

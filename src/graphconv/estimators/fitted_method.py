@@ -25,6 +25,7 @@ from graphconv.io.graph_files import read_npz, write_npz
 from graphconv.io.table_encoding import TableEncoding
 from graphconv.results.explain import explain
 from graphconv.results.explanation import Explanation
+from graphconv.results.provenance import write_provenance
 from graphconv.results.removal import MOST_EDITS, explain_by_removal
 from graphconv.training.calibration import Calibration, fit_calibration
 from graphconv.training.checkpoint import (
@@ -200,15 +201,31 @@ def explain_fitted(
     return explain(fitted, node, graph, label)
 
 
-def save_fitted(
-    fitted: FittedMethod | FittedGCN, folder: Path, joins_neighbours: bool = False
-) -> None:
-    """Write the folder of a trained model of any kind, whole or not at all."""
-    identity = {"estimator": {"joins_neighbours": joins_neighbours}}
+def save_fitted(fitted: FittedMethod | FittedGCN, folder: Path, **estimator: Any) -> None:
+    """Write the folder of a trained model of any kind, whole or not at all, with its provenance.
+
+    Parameters
+    ----------
+    fitted : FittedMethod or FittedGCN
+    folder : Path
+    **estimator
+        What the estimator needs beside the model to be as it was, such as `joins_neighbours`.
+    """
+    identity = {"estimator": estimator}
     if isinstance(fitted, FittedMethod):
-        save_method(SavedMethod(fitted, identity=identity), folder)
+        asked = {"model": fitted.method, "settings": fitted.params, "seeds": list(fitted.seeds)}
     else:
-        save_model(SavedModel(fitted, identity=identity), folder)
+        settings = fitted.settings
+        seeds = list(fitted.network.seeds)
+        asked = {"model": settings.model, "settings": settings.to_json(), "seeds": seeds}
+
+    def also(new: Path) -> None:
+        write_provenance(new, fitted.graph, {**asked, **identity})
+
+    if isinstance(fitted, FittedMethod):
+        save_method(SavedMethod(fitted, identity=identity), folder, also)
+    else:
+        save_model(SavedModel(fitted, identity=identity), folder, also)
 
 
 def _with_seed(fit_predict: FitPredict, seed: int, graph: Graph) -> FloatMatrix:

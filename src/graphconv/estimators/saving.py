@@ -22,7 +22,6 @@ from graphconv.estimators.fitted_method import (
 )
 from graphconv.estimators.gcn import GCNClassifier
 from graphconv.models.settings import Settings
-from graphconv.training import checkpoint
 from graphconv.training.fitted import FittedGCN
 
 # What an estimator needs beside the model it was fitted to.
@@ -30,7 +29,7 @@ _OWN = ("validation_fraction", "calibrate", "n_neighbors", "directed", "kernels"
 
 
 def save_model(model: Any, folder: str | Path) -> None:
-    """Write a model folder, whole or not at all.
+    """Write a model folder, whole or not at all, which says what the model was trained on.
 
     Parameters
     ----------
@@ -47,9 +46,7 @@ def save_model(model: Any, folder: str | Path) -> None:
         model.save(folder)
         return
     own = {name: getattr(model, name) for name in _OWN}
-    own["joins_neighbours"] = model.joins_neighbours_
-    saved = checkpoint.SavedModel(model.fitted_, identity={"estimator": own})
-    checkpoint.save_model(saved, Path(folder))
+    save_fitted(model.fitted_, Path(folder), **own, joins_neighbours=model.joins_neighbours_)
 
 
 def load_model(folder: str | Path) -> GCNClassifier | TransductiveClassifier:

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from graphconv import __version__
+from graphconv.graph import Graph
 from graphconv.io.files import json_text, read_json, replacing_file
 from graphconv.io.wording import one_line
+from graphconv.storage.stored_graph import MANIFEST
 
 PROVENANCE_FILE = "provenance.json"
 FORMAT = 1
@@ -37,11 +39,14 @@ class Verified:
         Files of the folder that are as they were written.
     data : dict
         Of each file of data: "same", "changed" or "not here".
+    parts : dict
+        Where the data was no file, the SHA-256 of each part of the graph, as `Graph.checksums`.
     """
 
     fingerprint: str
     n_files: int
     data: dict[str, str]
+    parts: dict[str, str]
 
 
 def sha256_of(path: Path) -> str:
@@ -64,25 +69,41 @@ def describe_file(path: Path, role: str) -> dict[str, Any]:
 
 
 def write_provenance(
-    folder: Path, data: Sequence[Mapping[str, Any]], options: Mapping[str, Any]
+    folder: Path,
+    graph: Graph,
+    options: Mapping[str, Any],
+    files_of_data: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Write provenance.json into a model folder that holds everything else.
 
     Parameters
     ----------
     folder : Path
-    data : sequence of mappings
-        One for each file of data, as `describe_file` makes them.
+    graph : Graph
+        What the model was trained on.
     options : mapping
-        Sizes of the graph and what was asked for.
+        What was asked for.
+    files_of_data : sequence of mappings
+        One for each file of data, as `describe_file` makes them. Without any, the data is known by
+        the graph's folder, or else by the checksums of its parts.
     """
+    data = list(files_of_data)
+    if not data and graph.folder is not None:
+        data = [describe_file(graph.folder / MANIFEST, "graph folder")]
     files = {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.is_file()}
     content = {
         "format": FORMAT,
         "fingerprint": fingerprint_of(files),
         "files": files,
-        "data": list(data),
-        "options": dict(options),
+        "data": data,
+        **({} if data else {"parts": graph.checksums()}),
+        "options": {
+            "data": graph.name,
+            "rows": graph.n_entities,
+            "edges": graph.n_edges,
+            "columns": None if graph.feature_names is None else list(graph.feature_names)[:10_000],
+            **options,
+        },
         "versions": {"graphconv": __version__, "python": platform.python_version(), **_versions()},
     }
     with replacing_file(folder / PROVENANCE_FILE) as new:
@@ -109,7 +130,7 @@ def verify_provenance(folder: Path) -> Verified:
     path = folder / PROVENANCE_FILE
     if not path.is_file():
         raise FileNotFoundError(
-            f"{folder} has no {PROVENANCE_FILE}: it was saved by an earlier version or from Python"
+            f"{folder} has no {PROVENANCE_FILE}: it was saved by an earlier version"
         )
     content = read_json(path)
     try:
@@ -125,12 +146,23 @@ def verify_provenance(folder: Path) -> Verified:
         if content["fingerprint"] != fingerprint_of(files):
             raise ValueError("its fingerprint is not that of its files")
         data = {str(each["name"]): _state(each) for each in content["data"]}
+        parts = {str(name): str(sum_) for name, sum_ in content.get("parts", {}).items()}
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} must be complete, but lacks {one_line(error)}") from None
     except ValueError as error:
         reason = one_line(error)
         raise ValueError(f"{folder} must be as it was written, but: {reason}") from None
-    return Verified(content["fingerprint"], len(files), data)
+    return Verified(content["fingerprint"], len(files), data, parts)
+
+
+def check_parts(found: Verified, graph: Graph, folder: Path) -> None:
+    """Raise ValueError if the graph of a folder is not the one its provenance says."""
+    now = graph.checksums() if found.parts else {}
+    for name, expected in found.parts.items():
+        if now.get(name) != expected:
+            raise ValueError(
+                f"{folder} must hold the graph it was trained on, but not by its {one_line(name)}"
+            )
 
 
 def _state(described: Mapping[str, Any]) -> str:

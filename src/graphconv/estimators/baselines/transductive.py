@@ -207,7 +207,7 @@ class TransductiveClassifier(HeldOutMixin, ClassifierMixin, BaseEstimator, ABC):
         from graphconv.estimators.fitted_method import save_fitted
 
         check_is_fitted(self)
-        save_fitted(self._fitted(), Path(folder), self.joins_neighbours_)
+        save_fitted(self._fitted(), Path(folder), joins_neighbours=self.joins_neighbours_)
 
     def _fitted(self) -> FittedMethod | FittedGCN:
         """What it came to, apart from the estimator."""
