@@ -1,6 +1,7 @@
 """Files that claim too much, are not what they say, or come at a bad moment."""
 
 import json
+import lzma
 import os
 import pickle
 import zipfile
@@ -228,3 +229,30 @@ def test_names_of_columns_are_text(tmp_path, option, value):
     path.write_text("source,target\na,b\n")
     with pytest.raises(ValueError, match=f"{option} must be text, got"):
         read_tables(path, **{option: value})
+
+
+def test_a_packed_table_may_not_claim_gigabytes(tmp_path):
+    """An old .lzma header says how much memory to take: here 4 GB, for a table of a few bytes."""
+    packed = lzma.compress(b"source,target\na,b\n", format=lzma.FORMAT_ALONE)
+    greedy = packed[:1] + b"\xff\xff\xff\xff" + packed[5:]
+    (tmp_path / "edges.csv.xz").write_bytes(greedy)
+    with pytest.raises(ValueError, match=r"edges.csv.xz cannot be unpacked: Memory usage limit"):
+        read_tables(tmp_path / "edges.csv.xz")
+    with zipfile.ZipFile(tmp_path / "edges.csv.zip", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("edges.csv", "source,target\na,b\n")
+    with pytest.raises(ValueError, match="must be packed as zip usually is, got LZMA in it"):
+        read_tables(tmp_path / "edges.csv.zip")
+
+
+def test_xz_in_several_streams_is_read_whole(tmp_path):
+    lines = [f"n{i},n{i * i % 977}\n".encode() for i in range(40_000)]
+    streams = [b"source,target\n", b"".join(lines[:30_000]), b"".join(lines[30_000:])]
+    packed = b"".join(lzma.compress(stream) for stream in streams)
+    (tmp_path / "edges.csv.xz").write_bytes(packed + b"\0" * 8)
+    (tmp_path / "plain.csv").write_bytes(b"".join(streams))
+    read = [read_tables(tmp_path / name).graph for name in ("edges.csv.xz", "plain.csv")]
+    assert read[0].n_nodes == 40_000
+    assert read[0].fingerprint() == read[1].fingerprint()
+    (tmp_path / "edges.csv.xz").write_bytes(packed[:-100])
+    with pytest.raises(ValueError, match="cannot be unpacked"):
+        read_tables(tmp_path / "edges.csv.xz")

@@ -4,11 +4,51 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
+
+
+# What unpacking a file may take, whatever it claims; `xz -9` asks for 65 MB.
+XZ_BYTES = 256 << 20
+
+
+class _XzFile(io.RawIOBase):
+    """Streams of xz, one after the other. That of lzma takes as much memory as the file claims."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+        self._stream = lzma.LZMADecompressor(memlimit=XZ_BYTES)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        found = b""
+        while not found:
+            if self._stream.eof:
+                packed = (self._stream.unused_data or self._file.read(1 << 16)).lstrip(b"\0")
+                if not packed:
+                    return 0
+                self._stream = lzma.LZMADecompressor(memlimit=XZ_BYTES)
+            else:
+                packed = self._file.read(1 << 16) if self._stream.needs_input else b""
+                if not packed and self._stream.needs_input:
+                    raise EOFError("compressed file ended before the end-of-stream marker")
+            found = self._stream.decompress(packed, len(into))
+        into[: len(found)] = found
+        return len(found)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _open_xz(path: Path, mode: str) -> BinaryIO:
+    return cast(BinaryIO, io.BufferedReader(_XzFile(path)))
 
 
 def _open_zstd(path: Path, mode: str) -> BinaryIO:
@@ -24,6 +64,9 @@ def _open_zip(path: Path, mode: str) -> BinaryIO:
             names = [name for name in archive.namelist() if not name.endswith("/")]
             if len(names) != 1:
                 raise ValueError(f"{path.name} must hold one file, got {len(names)}")
+            if archive.getinfo(names[0]).compress_type == zipfile.ZIP_LZMA:
+                # It would take as much memory as the file claims.
+                raise ValueError(f"{path.name} must be packed as zip usually is, got LZMA in it")
             return cast(BinaryIO, archive.open(names[0]))
     except (zipfile.BadZipFile, RuntimeError) as error:  # encrypted, or packed in another way
         raise ValueError(f"{path.name} cannot be unpacked: {error}") from None
@@ -32,7 +75,7 @@ def _open_zip(path: Path, mode: str) -> BinaryIO:
 OPENERS: dict[str, Callable[..., Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
-    ".xz": lzma.open,
+    ".xz": _open_xz,
     ".zst": _open_zstd,
     ".zip": _open_zip,
 }

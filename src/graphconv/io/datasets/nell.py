@@ -78,6 +78,8 @@ def _read_archive(path: Path) -> tuple[PlanetoidFiles, bytes | None]:
                 content = archive.extractfile(member) if member.isreg() else None
                 if name in wanted and content is not None:
                     found[name] = content.read()
+    except MemoryError:
+        raise ValueError(f"{path}: must be a tar archive that fits in memory") from None
     except (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
