@@ -9,10 +9,13 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import graphconv
 from graphconv.commands import cli
 from graphconv.commands.json_output import JSON_OUTPUT
 
 ROOT = Path(__file__).resolve().parent.parent
+# The folder with the package that is tested: src/, or where it was installed with its kernels.
+PACKAGE_PLACE = str(Path(graphconv.__file__).resolve().parent.parent)
 TABLES = ("--edges", "papers/edges.csv", "--nodes", "papers/nodes.csv")
 # What a trained model's folder holds.
 FILES = ["graph.npz", "model.json", "model.safetensors", "predictions.csv", "provenance.json"]
@@ -78,7 +81,7 @@ def _is_of_kind(value, kind):
 
 def start(*arguments, cwd, environment=None, **options):
     """Start a command line in a process of its own, with more environment variables if need be."""
-    paths = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    paths = [PACKAGE_PLACE, os.environ.get("PYTHONPATH", "")]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),

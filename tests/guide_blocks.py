@@ -17,7 +17,7 @@ import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.command_line import ROOT
+from tests.command_line import PACKAGE_PLACE, ROOT
 
 from graphconv.commands import cli
 from graphconv.commands.console import show_warnings_as_lines
@@ -166,7 +166,7 @@ class Runner:
     def _shell(self, command: str) -> str:
         places = {
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-            "PYTHONPATH": str(ROOT / "src"),
+            "PYTHONPATH": PACKAGE_PLACE,
         }
         done = subprocess.run(
             command,

@@ -358,3 +358,19 @@ def test_full_disk(run, tmp_path):
 
 def test_more_memory_than_there_is(run):
     refuse(run, f"{TRAIN} -q --hidden 2000000000000", "training must fit the memory, but even in")
+
+
+def test_a_failed_ingest_says_one_line_up_to_the_end_of_the_process(tmp_path):
+    """DuckDB 2 looks for objects that are left when Python ends, and tells of each."""
+    pytest.importorskip("duckdb")
+    (tmp_path / "e.csv").write_text("source,target\na,b\n")
+    done = finish(start("ingest", "--edges", "e.csv", "--nodes", "nobody", "-o", "g", cwd=tmp_path))
+    assert (done.code, done.err) == (2, ["graphconv: nobody: no such file"])
+    done = finish(start("ingest", "--edges", "e.csv", "-o", "g", "--quiet", cwd=tmp_path))
+    assert (done.code, done.err) == (0, [])
+
+
+@pytest.mark.parametrize("command", ["predict", "embed", "doubt"])
+def test_an_output_that_is_a_folder(run, model, command):
+    Path("d.csv").mkdir()
+    refuse(run, f"{command} model -o d.csv", "output must be a file to write, got the folder d.csv")

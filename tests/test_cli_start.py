@@ -6,13 +6,13 @@ import subprocess
 import sys
 
 import pytest
-from tests.command_line import FILES, ROOT, names
+from tests.command_line import FILES, PACKAGE_PLACE, names
 
 
 def measure_child(code, *arguments):
     """What a script printed in a process of its own, and the CPU seconds it took."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment = {**os.environ, "PYTHONPATH": PACKAGE_PLACE}
     command = [sys.executable, "-c", code, *map(str, arguments)]
     out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

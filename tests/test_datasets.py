@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.command_line import ROOT, one_line
+from tests.command_line import PACKAGE_PLACE, ROOT, one_line
 from tests.scripts import load_script
 
 from graphconv.io.datasets import download as download_module
@@ -24,8 +24,6 @@ from graphconv.io.datasets._packed import read_packed, write_packed
 from graphconv.io.datasets.nell import load_nell
 from graphconv.io.datasets.planetoid import read_pickle
 from graphconv.paper.table1 import LISTED_NEIGHBOURS
-
-SOURCE = str(ROOT / "src")
 
 
 def put(folder: Path, prefix: str, files: dict[str, bytes]) -> Path:
@@ -264,7 +262,7 @@ def test_importing_and_listing_are_cheap():
         "heavy = {'torch', 'scipy', 'networkx', 'pandas', 'sklearn'} & sys.modules.keys();"
         "assert not heavy, heavy"
     )
-    environment = {**os.environ, "PYTHONPATH": SOURCE}
+    environment = {**os.environ, "PYTHONPATH": PACKAGE_PLACE}
     environment.pop("GRAPHCONV_DATA", None)
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.command_line import PATIENCE, ROOT, Done, finish, make_runner
+from tests.command_line import PACKAGE_PLACE, PATIENCE, ROOT, Done, finish, make_runner
 from tests.generated_graphs import generate, split
 
 from graphconv import load_dataset
@@ -64,7 +64,7 @@ TRAININGS = {
 
 
 def environment():
-    paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    paths = [PACKAGE_PLACE, str(ROOT), os.environ.get("PYTHONPATH", "")]
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),

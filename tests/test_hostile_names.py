@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from tests.command_line import ROOT, names
+from tests.command_line import PACKAGE_PLACE, names
 
 from graphconv import Graph
 from graphconv.commands.console import Screen
@@ -94,7 +94,7 @@ def test_what_is_plain_stays():
 
 @pytest.mark.parametrize("closed", ["2>&-", ">&-", ">&- 2>&-"])
 def test_closed_streams_are_no_error(tmp_path, closed):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment = {**os.environ, "PYTHONPATH": PACKAGE_PLACE}
     command = f"{sys.executable} -m graphconv train karate --max-epochs 2 -o m {closed}"
     done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, timeout=600)
     assert done.returncode == 0

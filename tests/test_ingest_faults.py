@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("duckdb")
 
-from tests.command_line import ROOT, names
+from tests.command_line import PACKAGE_PLACE, names
 
 from graphconv.storage import ingest as ingest_module
 from graphconv.storage.ingest import IngestRequest, ingest
@@ -92,7 +92,7 @@ def test_killed_at_a_removal(tmp_path, when):
     command = [sys.executable, "-m", "graphconv", "ingest", "--edges", "e.csv", "-o", "g"]
     inject = ["strace", "-f", "-qq", "-o", os.devnull, "-e", f"trace={call}"]
     inject += ["-e", f"inject={call}:signal=KILL:when={when}"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment = {**os.environ, "PYTHONPATH": PACKAGE_PLACE}
     done = subprocess.run([*inject, *command], cwd=tmp_path, env=environment, timeout=600)
     assert done.returncode != 0
     assert outcome(request) == ["a", "b", "c"]

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.command_line import PATIENCE, ROOT
+from tests.command_line import PACKAGE_PLACE, PATIENCE
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals of POSIX")
@@ -28,7 +28,7 @@ runpy.run_module("graphconv", run_name="__main__", alter_sys=True)
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        env={**os.environ, "PYTHONPATH": PACKAGE_PLACE},
         capture_output=True,
         text=True,
         timeout=PATIENCE,

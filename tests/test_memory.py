@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from tests.command_line import ROOT
+from tests.command_line import PACKAGE_PLACE, ROOT
 
 from graphconv.engine import memory_estimate
 from graphconv.engine.memory_estimate import estimate_memory, settle_batches
@@ -136,7 +136,7 @@ def test_command_switches_or_stops(run, little_memory, tmp_path):
 def test_estimate_is_near_the_measured_peak():
     done = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / "measure_estimate.py"), "60000"],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        env={**os.environ, "PYTHONPATH": PACKAGE_PLACE},
         capture_output=True,
         text=True,
         check=True,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.command_line import PATIENCE, ROOT, Done
+from tests.command_line import PACKAGE_PLACE, PATIENCE, Done
 
 from graphconv import Graph, adjacency_from_edges
 from graphconv.io.graph_files import write_npz
@@ -30,7 +30,7 @@ _TRAIN = ("train", "karate", "--max-epochs", "5")
 
 def call(*command, cwd, environment=None, **options):
     """Run a command, of which graphconv's own begin with sys.executable; what it left."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **(environment or {})}
+    environment = {**os.environ, "PYTHONPATH": PACKAGE_PLACE, **(environment or {})}
     done = subprocess.run(
         command,
         cwd=cwd,

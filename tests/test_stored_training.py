@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("duckdb")
 
-from tests.command_line import ROOT, finish, start
+from tests.command_line import PACKAGE_PLACE, finish, start
 
 from graphconv import read_tables
 from graphconv.graph.scaling import fit_scaler, fit_stored_scaler
@@ -177,7 +177,7 @@ def test_the_path_of_make_scale_stays_under_a_cap(tmp_path):
         done = subprocess.run(
             [sys.executable, "-c", _PEAK, *map(str, arguments)],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            env={**os.environ, "PYTHONPATH": PACKAGE_PLACE},
             capture_output=True,
             text=True,
             check=False,

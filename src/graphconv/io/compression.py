@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-
 # What unpacking a file may take, whatever it claims; `xz -9` asks for 65 MB.
 XZ_BYTES = 256 << 20
 

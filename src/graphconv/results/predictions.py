@@ -181,9 +181,11 @@ class Predictions:
 
 
 def check_table_path(path: Path) -> None:
-    """Refuse a file that `write_table` has no format for."""
+    """Refuse what is no file, or one that `write_table` has no format for."""
     if path.suffix.lower() not in TABLE_SUFFIXES:
         raise ValueError(f"output must end in .csv, .tsv or .parquet, got {path}")
+    if path.is_dir():
+        raise ValueError(f"output must be a file to write, got the folder {path}")
 
 
 def row_blocks(n_rows: int) -> Iterator[slice]:
