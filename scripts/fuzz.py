@@ -54,7 +54,7 @@ KINDS = (
     "part/lent", "part/halo_bounds", "part/nodes", "model.json", "model.safetensors", "graph.npz",
     "training", "splits.npz", "out_of_fold.npz", "provenance.json", "cached.npz", "ind.x.graph",
     "ind.x.y", "ind.x.allx", "ind.x.test.index", "nell.tar", "baseline/model.json",
-    "baseline/model.safetensors", "tables/model.json", "answer", "query",
+    "baseline/model.safetensors", "tables/model.json", "report", "answer", "query",
 )  # fmt: skip
 OUTCOMES = ("taken", "refused")
 _TALLY = struct.Struct("<4q")  # the number of the input, taken, refused, most bytes

@@ -25,7 +25,8 @@ from scripts.faults_scenarios import planetoid_files
 from scripts.fuzz_tables import ARCHIVE, EDGES, JSON, NODES, TEXT, table_kinds
 
 from graphconv import Graph, load_dataset, read_tables
-from graphconv.commands.report import names_of_data
+from graphconv.commands.console import Screen
+from graphconv.commands.report import names_of_data, write_report_file
 from graphconv.estimators.fitted_method import SavedMethod, fit_method, load_saved, save_method
 from graphconv.graph.names import SPLIT_NAMES
 from graphconv.io.array_files import write_arrays
@@ -85,8 +86,8 @@ class Target:
 
 def small_graph() -> Graph:
     rng = np.random.default_rng(0)
-    adjacency = sp.random_array((12, 12), density=0.3, rng=rng)
-    features = sp.random_array((12, 4), density=0.5, rng=rng).astype(np.float32)
+    adjacency = sp.csr_array(rng.random((12, 12)) * (rng.random((12, 12)) < 0.3))
+    features = (rng.random((12, 4)) * (rng.random((12, 4)) < 0.5)).astype(np.float32)
     ids = [f"n{number}" for number in range(12)]
     return Graph(
         adjacency + adjacency.T,
@@ -343,7 +344,14 @@ def _model_of_tables(folder: Path) -> dict[str, Target]:
         # As `predict` does with new tables.
         use(read_tables(edges, nodes, **{**saved.table_options, "encoding": saved.encoding}).graph)
 
-    return {"tables/model.json": _reading_file_of(place, read)("model.json", JSON)}
+    def report() -> None:
+        screen = Screen(quiet=True)
+        write_report_file(load_saved(place), folder / "report.html", screen, None)
+
+    return {
+        "tables/model.json": _reading_file_of(place, read)("model.json", JSON),
+        "report": _reading_file_of(place, report)("model.json", JSON),
+    }
 
 
 def _planetoid(folder: Path) -> dict[str, Target]:

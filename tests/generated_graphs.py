@@ -6,6 +6,7 @@ noisy on purpose: neither the features nor the edges alone tell the classes apar
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,13 @@ import scipy.sparse as sp
 from graphconv.graph import Graph, adjacency_from_edges
 
 N_CLASSES = 4
+
+
+def random_matrix(shape: tuple[int, int], density: float, rng: np.random.Generator) -> sp.csr_array:
+    """A sparse matrix whose filled places hold numbers between 0 and 1."""
+    # scipy 1.15 gave the argument another name, and will take back the earlier one.
+    name = "rng" if "rng" in signature(sp.random_array).parameters else "random_state"
+    return sp.csr_array(sp.random_array(shape, density=density, **{name: rng}))
 
 
 def planted_edges(

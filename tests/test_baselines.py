@@ -7,6 +7,7 @@ import scipy.sparse as sp
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from tests.generated_graphs import random_matrix
 
 from graphconv import Graph, load_dataset
 from graphconv.estimators.baselines import BASELINES, make_estimator
@@ -188,7 +189,7 @@ class TestLogistic:
 
     def test_more_columns_than_rows(self):
         rng = np.random.default_rng(0)
-        columns, labels = sp.random_array((9, 40), density=0.3, rng=rng).tocsr(), np.arange(9) % 3
+        columns, labels = random_matrix((9, 40), 0.3, rng), np.arange(9) % 3
         model = LogisticRegression(C=2.0, tol=1e-8, max_iter=1000).fit(columns, labels)
         found = fit_logistic(columns, labels, 3, 2.0).probabilities(columns)
         np.testing.assert_allclose(found, model.predict_proba(columns), atol=1e-4)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from tests.generated_graphs import random_matrix
 from tests.networks import make_network
 
 from graphconv.engine.batches import make_batch, nodes_within
@@ -125,7 +126,7 @@ def test_featureless_rows_are_the_identity():
 
 
 FEATURES = {
-    "sparse": lambda rng: sp.random_array((40, 9), density=0.4, rng=rng, format="csr"),
+    "sparse": lambda rng: random_matrix((40, 9), 0.4, rng),
     "dense": lambda rng: rng.standard_normal((40, 9)),
     "none": lambda rng: None,
 }

@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.generated_graphs import random_matrix
 
 from graphconv import Graph
 from graphconv.io.files import file_checksum
@@ -18,7 +19,7 @@ from graphconv.storage.stored_graph import open_graph, store_graph, verify_graph
 def write_graph(folder, features="dense", ids=str):
     rng = np.random.default_rng(0)
     n_nodes = 40
-    adjacency = sp.random_array((n_nodes, n_nodes), density=0.1, rng=rng)
+    adjacency = random_matrix((n_nodes, n_nodes), 0.1, rng)
     adjacency = adjacency + adjacency.T
     values = rng.standard_normal((n_nodes, 5)).astype(np.float32)
     graph = Graph(

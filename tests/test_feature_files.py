@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from tests.generated_graphs import random_matrix
 
 from graphconv.io.readers import read_tables
 
@@ -36,7 +37,7 @@ def test_features_come_after_the_columns(tables, file):
 
 
 def test_many_features_stay_sparse(tables):
-    wide = sp.random_array((4, 5000), density=0.01, rng=np.random.default_rng(0))
+    wide = random_matrix((4, 5000), 0.01, np.random.default_rng(0))
     graph = read_tables("edges.csv", "nodes.csv", features=wide).graph
     assert graph.features.format == "csr"
     np.testing.assert_allclose(graph.features[:, 1:].toarray(), wide.toarray(), rtol=1e-6)

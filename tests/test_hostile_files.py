@@ -256,3 +256,43 @@ def test_xz_in_several_streams_is_read_whole(tmp_path):
     (tmp_path / "edges.csv.xz").write_bytes(packed[:-100])
     with pytest.raises(ValueError, match="cannot be unpacked"):
         read_tables(tmp_path / "edges.csv.xz")
+
+
+DAMAGED = {
+    "its notes are no list of text": lambda told: told["metrics"].update(notes=[[1]]),
+    "its choice is no text": lambda told: told.update(choice=[1]),
+    "is not one that it holds the numbers of": lambda told: told.update(scaling="odd"),
+    "its scaling 'standard' is not": lambda told: told.update(scaling="standard"),
+    "its encoding makes 9 features, the graph has 1": lambda told: told["encoding"].update(
+        numeric=list("abcdefghi"), fill=[0.0] * 9
+    ),
+    "rule for prediction sets must be four numbers": lambda told: told["metrics"].update(
+        prediction_sets={"coverage": "all"}
+    ),
+}
+
+
+@pytest.mark.parametrize("words", DAMAGED)
+def test_a_report_of_a_damaged_model_is_one_line(run, tmp_path, words):
+    edges, nodes = "source,target\na,b\nb,c\nc,d\n", "id,label,age\na,x,1\nb,y,2\nc,x,3\nd,y,9\n"
+    (tmp_path / "e.csv").write_text(edges)
+    (tmp_path / "n.csv").write_text(nodes)
+    run("train", "--edges", "e.csv", "--nodes", "n.csv", "--preset", "paper",
+        "--max-epochs", 2, "-o", "m", "--quiet")  # fmt: skip
+    path = tmp_path / "m" / "model.json"
+    told = json.loads(path.read_text())
+    DAMAGED[words](told)
+    path.write_text(json.dumps(told))
+    (said,) = run("report", "m", expect=2).err
+    assert words in said
+
+
+def test_a_scaling_of_another_length_is_refused(tmp_path):
+    """One mean for all columns would be taken for each of them."""
+    graph = Graph(np.ones((4, 4)) - np.eye(4), np.arange(8.0).reshape(4, 2), [0, 1, 0, 1])
+    save_model(SavedModel(fit_gcn(graph, overrides={"scaling": "standard"})), tmp_path / "m")
+    path = tmp_path / "m" / "model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    safetensors.torch.save_file({**tensors, "scaler.mean": tensors["scaler.mean"][:1]}, path)
+    with pytest.raises(ValueError, match="its scaling 'standard' is not one that it holds"):
+        load_model(tmp_path / "m")

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
+from tests.generated_graphs import random_matrix
 
 from graphconv.engine import blocks as inference
 from graphconv.engine.batches import make_batch
@@ -22,7 +22,7 @@ def make_graph(rng, *, directed=False, weighted=False, features="dense", n_nodes
     if features == "dense":
         values = rng.standard_normal((n_nodes, 7))
     elif features == "sparse":
-        values = sp.random_array((n_nodes, 12), density=0.2, rng=rng)
+        values = random_matrix((n_nodes, 12), 0.2, rng)
     return Graph(adjacency, values, labels=rng.integers(3, size=n_nodes), directed=directed)
 
 

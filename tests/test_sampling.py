@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.stats import chisquare
+from tests.generated_graphs import random_matrix
 
 from graphconv import kernels
 from graphconv.kernels import reference
@@ -18,7 +19,7 @@ IMPLEMENTATIONS = [
 
 
 def matrix(rng, n_rows=50, n_columns=80, density=0.3):
-    return sp.csr_array(sp.random_array((n_rows, n_columns), density=density, rng=rng))
+    return random_matrix((n_rows, n_columns), density, rng)
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
+from tests.generated_graphs import random_matrix
 from tests.kernel_cases import KERNELS
 from tests.networks import run_step
 
@@ -26,6 +26,7 @@ from graphconv.engine._steps import (
     WeightRows,
     WideProduct,
 )
+from graphconv.engine.agreement import sigmoid
 from graphconv.engine.batches import Scales, make_batch
 from graphconv.graph import Graph
 from graphconv.kernels import Csr, Dropout
@@ -47,7 +48,7 @@ def numbers(shape, seed=0):
 
 
 def features():
-    matrix = sp.random_array((5, 4), density=0.6, format="csr", rng=np.random.default_rng(1))
+    matrix = random_matrix((5, 4), 0.6, np.random.default_rng(1))
     return Csr(matrix.indptr[:-1], matrix.indptr[1:], matrix.indices, matrix.data)
 
 
@@ -233,3 +234,20 @@ def test_learned_self_loop_weight_gradient(graph, kernel, targets):
     step = LearnedSum(plain, batch.degree, graph.directed)
     x, raw = numbers((batch.n_within[1], 6)), numbers((2,), seed=4)
     assert torch.autograd.gradcheck(lambda x, raw: run_step(step, (x,), (raw,)), (x, raw))
+
+
+@pytest.mark.parametrize("function", ["relu", "tanh", "elu"])
+def test_an_element_does_not_depend_on_those_beside_it(function):
+    """So that replicas and batches give the bits that they would give alone."""
+    x = np.random.default_rng(0).standard_normal((60, 1), dtype=np.float32)
+    step = Activate(function)
+    whole = step.forward(Given((x,), (), None))
+    for first in range(len(x)):
+        part = step.forward(Given((x[first:].copy(),), (), None))
+        np.testing.assert_array_equal(part, whole[first:])
+
+
+def test_a_probability_does_not_depend_on_those_beside_it():
+    x = torch.from_numpy(np.random.default_rng(0).standard_normal(60, dtype=np.float32))
+    for first in range(len(x)):
+        assert torch.equal(sigmoid(x[first:].clone()), sigmoid(x)[first:])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from tests.generated_graphs import random_matrix
 from tests.kernel_cases import KERNELS
 from tests.training_runs import SHORT
 
@@ -37,7 +38,7 @@ def forest(features="sparse", directed=False, weighted=False):
     edges = rng.random(len(parents)) + 0.5 if weighted else np.ones(len(parents))
     children = np.arange(N_TARGETS, n_nodes)
     adjacency = sp.csr_array((edges, (parents, children)), shape=(n_nodes, n_nodes))
-    words = sp.random_array((n_nodes, 40), density=0.3, rng=rng, format="csr")
+    words = random_matrix((n_nodes, 40), 0.3, rng)
     return Graph(
         adjacency if directed else adjacency + adjacency.T,
         {"sparse": words, "dense": words.toarray(), "none": None}[features],
@@ -88,7 +89,7 @@ def test_gradients_are_those_of_sums_in_every_pass(kernel, features):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_sums_of_many_words_are_packed_for_wide_weights(kernel):
     few = forest()
-    words = sp.random_array((few.n_nodes, 300), density=0.4, rng=np.random.default_rng(1))
+    words = random_matrix((few.n_nodes, 300), 0.4, np.random.default_rng(1))
     graph = Graph(few.adjacency, words, few.labels, train_index=few.train_index)
     three, batch, summed = both(graph, kernel, hidden=(16,), seeds=(3, 4, 5))
     one = build_model(graph, replace(SHORT, hidden=(16,)), seeds=[4], kernels=kernel)

@@ -7,7 +7,7 @@ import pytest
 import safetensors.torch
 import scipy.sparse as sp
 import torch
-from tests.generated_graphs import generate, split
+from tests.generated_graphs import generate, random_matrix, split
 from tests.kernel_cases import needs_native
 from tests.training_runs import SHORT, assert_same_bits, labelled, run, small_graph, weights
 
@@ -219,7 +219,7 @@ def test_same_bits_for_any_number_of_threads(rule):
 @needs_native
 def test_centred_sparse_features_give_the_same_bits_for_any_number_of_threads():
     rng = np.random.default_rng(0)
-    features = sp.random_array((2000, 1500), density=0.05, rng=rng, dtype=np.float32).tolil()
+    features = random_matrix((2000, 1500), 0.05, rng).astype(np.float32).tolil()
     filled = (rng.random((2000, 15)) + 1) * (rng.random((2000, 15)) < 0.8)
     features[:, rng.permutation(1500)[:15]] = filled  # these columns are centred
     ring = sp.csr_array((np.ones(2000), (np.arange(2000), (np.arange(2000) + 1) % 2000)))

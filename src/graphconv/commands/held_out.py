@@ -234,4 +234,11 @@ def saved_rule(metrics: dict[str, Any]) -> SetRule | None:
     values = metrics.get("prediction_sets")
     if not values:
         return None
-    return SetRule(**{name: values[name] for name in SetRule.__dataclass_fields__})
+    try:
+        rule = SetRule(**{name: values[name] for name in SetRule.__dataclass_fields__})
+        numbers = (rule.coverage, rule.threshold, rule.smoothing, rule.n_labels)
+        if all(isinstance(one, int | float) and 0 <= one < math.inf for one in numbers):
+            return rule
+    except (LookupError, TypeError):
+        pass
+    raise ValueError("the model's rule for prediction sets must be four numbers, got others")

@@ -312,7 +312,8 @@ class Activate(Step):
             return torch.relu(x).numpy()
         if self.function == "tanh":
             return torch.tanh(x).numpy()
-        return torch.nn.functional.elu(x).numpy()
+        # That of torch rounds the last elements of an array otherwise than those before them.
+        return torch.where(x > 0, x, torch.expm1(x)).numpy()
 
     def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
         output = given.output

@@ -24,6 +24,19 @@ from graphconv.kernels.hashing import hash_key
 OTHERS = 4  # what the seed decides here; `mini_batches` has the numbers before
 
 
+def sigmoid(x: Tensor) -> Tensor:
+    """1 / (1 + exp(-x)), of each element alike; torch's rounds the last of an array otherwise.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from graphconv.engine.agreement import sigmoid
+    >>> sigmoid(torch.tensor([-200.0, 0.0, 200.0])).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    return 1 / (1 + torch.exp(-x))
+
+
 def agreement_slopes(
     logits: Sequence[Tensor], temperature: float, is_multilabel: bool = False
 ) -> list[Tensor]:
@@ -61,7 +74,7 @@ def _slopes(logits: Sequence[Tensor], temperature: float, is_multilabel: bool) -
     # Classes first: torch is slow over a short last axis.
     firsts = [own.T.contiguous() for own in logits]
     if is_multilabel:
-        shares = [own.sigmoid() for own in firsts]
+        shares = [sigmoid(own) for own in firsts]
         mean = torch.stack(shares).mean(dim=0)
         yes, no = mean ** (1 / temperature), (1 - mean) ** (1 / temperature)
         wanted = yes / (yes + no)

@@ -33,6 +33,7 @@ from graphconv.training.checkpoint import (
     SavedModel,
     load_model,
     read_description,
+    read_encoding,
     save_model,
 )
 from graphconv.training.fitted import FittedGCN
@@ -315,10 +316,9 @@ def load_saved(folder: Path, moved_to: Path | None = None) -> SavedModel | Saved
             description["choice"],
         )
         _make(fitted.method, fitted.params, seeds)  # refuses parameters that it does not have
-        encoding = description["encoding"]
         return SavedMethod(
             fitted,
-            None if encoding is None else TableEncoding.from_json(encoding),
+            read_encoding(description, graph),
             description["table_options"],
             description["metrics"],
             description.get("identity", {}),  # missing in folders of 0.1.0

@@ -27,7 +27,7 @@ from torch import Tensor
 from graphconv import __version__
 from graphconv.engine.network import Network
 from graphconv.graph import Graph
-from graphconv.graph.names import SPLIT_NAMES
+from graphconv.graph.names import SCALINGS, SPLIT_NAMES
 from graphconv.graph.scaling import FeatureScaler
 from graphconv.io.array_files import read_arrays, write_arrays
 from graphconv.io.files import (
@@ -41,7 +41,7 @@ from graphconv.io.files import (
 from graphconv.io.graph_files import read_npz, write_npz
 from graphconv.io.table_encoding import TableEncoding
 from graphconv.io.table_files import existing_file
-from graphconv.io.wording import one_line
+from graphconv.io.wording import one_line, shown
 from graphconv.models.settings import Settings
 from graphconv.storage.stored_graph import is_stored_graph, open_graph
 from graphconv.training.calibration import Calibration
@@ -136,11 +136,12 @@ def _save_tensors(
         safetensors.torch.save_file(tensors, path, metadata)
         path.chmod(mode)
     except safetensors.SafetensorError as error:
-        # It wraps what the operating system said: "I/O error: ... (os error 28)".
-        found = re.search(r"os error (\d+)", str(error))
+        # It wraps what the operating system said: "I/O error: ... (os error 28)", before version
+        # 0.5 "IoError(Os { code: 28, ...".
+        found = re.search(r"os error (\d+)|Os { code: (\d+)", str(error))
         if found is None:
             raise
-        number = int(found[1])
+        number = int(found[1] or found[2])
         raise OSError(number, os.strerror(number), str(path)) from error
 
 
@@ -173,10 +174,9 @@ def load_model(folder: Path, moved_to: Path | None = None) -> SavedModel:
         graph = _training_graph(folder, description, moved_to)
         settings = Settings.from_json(description["settings"])
         fitted = _rebuild(description, settings, graph, tensors)
-        encoding = description["encoding"]
         return SavedModel(
             fitted,
-            None if encoding is None else TableEncoding.from_json(encoding),
+            read_encoding(description, graph),
             description["table_options"],
             description["metrics"],
             description.get("identity", {}),
@@ -190,6 +190,18 @@ def load_model(folder: Path, moved_to: Path | None = None) -> SavedModel:
     ) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"{folder} must be a complete graphconv model, but: {reason}") from error
+
+
+def read_encoding(description: dict[str, Any], graph: Graph) -> TableEncoding | None:
+    """What a model folder says of how tables became features."""
+    if description["encoding"] is None:
+        return None
+    encoding = TableEncoding.from_json(description["encoding"])
+    # Others may follow them: of a matrix, or of the places in the graph.
+    n_made = 1 + max((max(places) for places in encoding.features_of_columns.values()), default=-1)
+    if n_made > graph.n_features:
+        raise TypeError(f"its encoding makes {n_made} features, the graph has {graph.n_features}")
+    return encoding
 
 
 def _training_graph(folder: Path, description: dict[str, Any], moved_to: Path | None) -> Graph:
@@ -234,6 +246,11 @@ def read_description(folder: Path) -> dict[str, Any]:
     for name in ("settings", "history", "metrics", "identity", "table_options"):
         if not isinstance(description.get(name, {}), dict):
             raise ValueError(f"{path} must be complete, but its {name} is no JSON object")
+    if not isinstance(description.get("choice", ""), str):
+        raise ValueError(f"{path} must be complete, but its choice is no text")
+    notes = description.get("metrics", {}).get("notes") or []
+    if not (isinstance(notes, list) and all(isinstance(note, str) for note in notes)):
+        raise ValueError(f"{path} must be complete, but its notes are no list of text")
     return description
 
 
@@ -243,10 +260,7 @@ def _rebuild(
     for name, tensor in tensors.items():
         if not (tensor.is_floating_point() and bool(tensor.isfinite().all())):
             raise RuntimeError(f"{name} in model.safetensors holds what is not a number")
-    mean, scale = (
-        tensors.pop(f"scaler.{name}").numpy() if f"scaler.{name}" in tensors else None
-        for name in ("mean", "scale")
-    )
+    scaler = _scaler(description["scaling"], tensors, graph.n_features)
     # The eigenvalue belongs to the training; other graphs have others.
     known = replace(settings, lambda_max=description["lambda_max"])
     network = build_model(graph, known, description["seeds"])
@@ -255,7 +269,7 @@ def _rebuild(
     return FittedGCN(
         graph,
         settings,
-        FeatureScaler(description["scaling"], mean, scale),
+        scaler,
         network,
         description["n_epochs"],
         # JSON has no NaN, which the validation scores are without validation nodes.
@@ -268,6 +282,16 @@ def _rebuild(
         Calibration(**description.get("calibration", {})),
         None if apart is None else Calibration(**apart),
     )
+
+
+def _scaler(kind: Any, tensors: dict[str, Tensor], n_features: int) -> FeatureScaler:
+    """The scaling of a saved model; its tensors are taken out."""
+    names = [name for name in ("scaler.mean", "scaler.scale") if name in tensors]
+    shapes = {tuple(tensors[name].shape) for name in names}
+    is_known = kind in SCALINGS and kind != "auto"
+    if not is_known or shapes - {(n_features,)} or len(names) != 2 * (kind == "standard"):
+        raise RuntimeError(f"its scaling {shown(kind)} is not one that it holds the numbers of")
+    return FeatureScaler(kind, *(tensors.pop(name).numpy() for name in names))
 
 
 def _load_weights(network: Network, tensors: dict[str, Tensor]) -> None:

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from graphconv.engine.agreement import sigmoid
 from graphconv.engine.batches import Batch, make_batch
 from graphconv.engine.blocks import n_stages, run_in_blocks
 from graphconv.engine.device_plan import choose_device, out_of_memory_says
@@ -181,7 +182,7 @@ class FittedGCN:
                 "the features are too large"
             )
         if self.graph.is_multilabel:
-            return logits.sigmoid()
+            return sigmoid(logits)
         # Classes first: over a short last axis torch takes as long as the rest of the model.
         return logits.movedim(2, 0).contiguous().softmax(dim=0).movedim(0, 2).contiguous()
 
