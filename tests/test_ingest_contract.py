@@ -67,3 +67,9 @@ def test_a_row_too_long_is_refused_and_not_dropped(tmp_path):
     with pytest.raises(ValueError, match=r"e\.csv, line 3: ") as caught:
         ingest(IngestRequest((str(path),), (), tmp_path / "g"))
     assert len(str(caught.value)) < 300
+
+
+def test_a_text_of_four_bytes_a_letter_is_refused_in_words(tmp_path):
+    (tmp_path / "e.csv").write_bytes("source,target\na,b\n".encode("utf-32"))
+    with pytest.raises(ValueError, match=r"^e.csv has no columns$"):
+        ingest(IngestRequest((str(tmp_path / "e.csv"),), (), tmp_path / "g"))

@@ -142,7 +142,7 @@ def test_what_needs_the_whole_graph_is_refused(run, place):
 
 def test_a_killed_training_goes_on(tmp_path, place):
     arguments = (
-        "train", place / "graph", "--batch-size", 50, "--fanout", "5,5", "--max-epochs", 40,
+        "train", place / "graph", "--batch-size", 50, "--fanout", "5,5", "--max-epochs", 120,
         "--early-stopping", "none", "--checkpoint-seconds", 0, "-q",
     )  # fmt: skip
     process = start(*arguments, "-o", "killed", cwd=tmp_path)

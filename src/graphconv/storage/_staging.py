@@ -95,6 +95,8 @@ def _copy_of_file(
     path: Path, text_columns: Collection[str], options: TableOptions, folder: Path, notes: list[str]
 ) -> Path:
     table = read_table(path, text_columns, options.text_format)
+    if not len(table.frame.columns):
+        raise ValueError(f"{path.name} has no columns")
     notes += [note for note in table.notes if note not in notes]
     target = _target(str(path.resolve()), path.name, folder)
     if not target.exists():
