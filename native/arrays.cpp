@@ -44,6 +44,7 @@ nb::object call(PyObject* function, std::initializer_list<PyObject*> arguments) 
 }
 
 constexpr std::int64_t kLargeBytes = 1 << 20;
+constexpr std::int64_t kSmallBytes = 1 << 14;  // whose beginning does not matter
 
 // The memory of recent large results. An epoch makes the same few again and again; fresh memory
 // would cost a page fault every 4 KiB, which took as long as the products of 16 replicas on Cora.
@@ -113,14 +114,17 @@ nb::object new_array(const nb::object& shape, std::int64_t n_elements, Kind kind
     PyObject* const type = kind == Kind::float32   ? float32
                            : kind == Kind::float64 ? float64
                                                    : int64;
-    if (n_elements * itemsize < kLargeBytes) return call(empty, {shape.ptr(), type});
-    // numpy aligns to 16 bytes, so that a row of 64 takes two cache lines. A large matrix is mostly
-    // gathered row by row from far memory: there it pays to begin at a line.
-    const std::int64_t n_bytes = rounded_up(n_elements * itemsize + 63);
-    nb::object raw = recycled().find(n_bytes);
+    if (n_elements * itemsize < kSmallBytes) return call(empty, {shape.ptr(), type});
+    // numpy aligns to 16 bytes, so that a row of 64 takes two cache lines: products and sums that
+    // read and write whole lines take up to twice as long.
+    const bool is_large = n_elements * itemsize >= kLargeBytes;
+    const std::int64_t n_bytes = n_elements * itemsize + 63;
+    const std::int64_t n_kept = is_large ? rounded_up(n_bytes) : n_bytes;
+    nb::object raw;
+    if (is_large) raw = recycled().find(n_kept);
     if (!raw.is_valid()) {
-        raw = call(empty, {nb::int_(n_bytes).ptr(), bytes});
-        recycled().add(raw, n_bytes);
+        raw = call(empty, {nb::int_(n_kept).ptr(), bytes});
+        if (is_large) recycled().add(raw, n_kept);
     }
     const Array memory(raw, "memory");
     const auto address = reinterpret_cast<std::uintptr_t>(memory.data<char>());

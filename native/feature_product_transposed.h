@@ -51,25 +51,26 @@ struct FeatureScatter {
                 const std::int64_t key_end = (key + 1) * own_width;
                 const std::int64_t end = key_end < part.last_column ? key_end : part.last_column;
                 if (drop) block.make_masks(a.dropout, int(key));
-                for_each_tile<T>(end - first, [&](auto shape, std::int64_t column, auto last_pack) {
-                    using Tile = typename decltype(shape)::Tile;
-                    const T* dense = a.dense + row * a.width + first + column;
-                    T* to = out + first + column - out_column;
-                    const T* values = a.rows.values;
-                    const auto add = [&](auto value) {
-                        drop ? tile<Tile, true>(block, dense, to, last_pack, value)
-                             : tile<Tile, false>(block, dense, to, last_pack, value);
-                    };
-                    if constexpr (sizeof(I) == 8) {  // as in PropagateRows
-                        add([values](std::int64_t e) {
-                            return values == nullptr ? T(1) : values[e];
-                        });
-                    } else if (values == nullptr) {
-                        add([](std::int64_t) { return T(1); });
-                    } else {
-                        add([values](std::int64_t e) { return values[e]; });
-                    }
-                });
+                for_each_tile<T, true>(
+                    end - first, [&](auto shape, std::int64_t column, auto last_pack) {
+                        using Tile = typename decltype(shape)::Tile;
+                        const T* dense = a.dense + row * a.width + first + column;
+                        T* to = out + first + column - out_column;
+                        const T* values = a.rows.values;
+                        const auto add = [&](auto value) {
+                            drop ? tile<Tile, true>(block, dense, to, last_pack, value)
+                                 : tile<Tile, false>(block, dense, to, last_pack, value);
+                        };
+                        if constexpr (sizeof(I) == 8) {  // as in PropagateRows
+                            add([values](std::int64_t e) {
+                                return values == nullptr ? T(1) : values[e];
+                            });
+                        } else if (values == nullptr) {
+                            add([](std::int64_t) { return T(1); });
+                        } else {
+                            add([values](std::int64_t e) { return values[e]; });
+                        }
+                    });
                 first = end;
             }
         }
@@ -84,7 +85,8 @@ struct FeatureScatter {
         // A load waits for earlier stores that may be to the same place. A row's entries go to
         // different ones, so of a few the loads can all come first.
         constexpr int kRegisters = int(sizeof(Tile)) / kRegisterBytes;
-        constexpr int kAtOnce = kRegisters <= 2 ? 4 : kRegisters <= 4 ? 2 : 1;
+        constexpr int kMost = kRegisterBytes == 64 ? 16 : 8;  // half of the registers there are
+        constexpr int kAtOnce = kRegisters <= kMost / 4 ? 4 : kRegisters <= kMost / 2 ? 2 : 1;
         for (std::int64_t k = 0; k < block.n; ++k) {
             auto walk = block.template walk<Drop>(k);
             do {

@@ -22,38 +22,85 @@ namespace GRAPHCONV_VARIANT {
 // A row's sums run over 16 interleaved parts that are then added in a tree, and sums over rows run
 // within parts of kPartRows, then over those: the order depends on the width and the number of rows
 // alone. So nothing depends on threads, replicas or registers. Cost: n_rows * n_replicas * width
-// elements, read twice from the nearest cache.
+// elements, each read once.
 template <class T>
 class NormalisedRows {
 public:
     static constexpr std::int64_t kPartRows = 256;
 
     explicit NormalisedRows(const NormaliseRows<T>& arguments)
-        : a(arguments), row_width(a.n_replicas * a.width) {}
+        : a(arguments),
+          row_width(a.n_replicas * a.width),
+          n_packs(int((a.width + kLanes - 1) / kLanes)),
+          rest(int(a.width % kLanes)) {
+        T ones[kLanes] = {};
+        for (int lane = 0; lane < rest; ++lane) ones[lane] = 1;
+        inside.load(ones);
+    }
 
     void forward(std::int64_t first, std::int64_t last) const {
-        with_constants([&](auto constant, auto relu) {
+        with_packs([&](auto constant) {
+            Row<constant.value> x(n_packs);
             for_each_block(first, last, [&](std::int64_t at, std::int64_t replica) {
-                const std::int64_t width = constant.value > 0 ? constant.value : a.width;
-                normalise<relu.value>(width, a.dense + at, a.gain + replica * width,
-                                      a.shift + replica * width, a.out + at);
-                if (a.added != nullptr) add(width, a.added + at, a.out + at);
+                const T* gain = a.gain + replica * a.width;
+                const T* shift = a.shift + replica * a.width;
+                standardise(a.dense + at, x);
+                for (int k = 0; k < x.n(); ++k) {
+                    Lanes value = x[k];
+                    value.multiply(read(gain, k));
+                    value.add(read(shift, k));
+                    if (a.relu) value.rectify();
+                    if (a.added != nullptr) value.add(read(a.added + at, k));
+                    write(value, a.out + at, k);
+                }
             });
         });
     }
 
     // `sums` (2, n_replicas, width) are those of the gains' and the shifts' gradients.
     void backward(std::int64_t first, std::int64_t last, T* sums) const {
-        std::vector<T> memory(std::size_t(2 * a.width));
         for (std::int64_t k = 0; k < 2 * row_width; ++k) sums[k] = 0;
-        with_constants([&](auto constant, auto relu) {
+        with_packs([&](auto constant) {
+            Row<constant.value> x(n_packs), inner(n_packs);
             for_each_block(first, last, [&](std::int64_t at, std::int64_t replica) {
-                const std::int64_t width = constant.value > 0 ? constant.value : a.width;
-                T* for_gain = sums + replica * width;
-                slope<relu.value>(width, a.dense + at, a.gain + replica * width,
-                                  a.shift + replica * width, a.gradient + at, for_gain,
-                                  for_gain + row_width, memory.data(), memory.data() + width,
-                                  a.out + at);
+                const T* gain = a.gain + replica * a.width;
+                const T* shift = a.shift + replica * a.width;
+                T* for_gain = sums + replica * a.width;
+                T* for_shift = for_gain + row_width;
+                const T inverse = standardise(a.dense + at, x);
+                Lanes total, along;
+                total.clear();
+                along.clear();
+                for (int k = 0; k < x.n(); ++k) {
+                    const Lanes gains = read(gain, k);
+                    Lanes slope = read(a.gradient + at, k);
+                    if (a.relu) {
+                        Lanes value = x[k];
+                        value.multiply(gains);
+                        value.add(read(shift, k));
+                        slope.keep_where_positive(value);
+                    }
+                    Lanes sum = read(for_shift, k), product = slope;
+                    sum.add(slope);
+                    write(sum, for_shift, k);
+                    product.multiply(x[k]);
+                    product.add(read(for_gain, k));
+                    write(product, for_gain, k);
+                    slope.multiply(gains);
+                    inner[k] = slope;
+                    total.add(slope);
+                    slope.multiply(x[k]);
+                    along.add(slope);
+                }
+                const T mean = total.total() / T(a.width), share = along.total() / T(a.width);
+                for (int k = 0; k < x.n(); ++k) {
+                    Lanes part = x[k], out = inner[k];
+                    part.scale(share);
+                    out.subtract(mean);
+                    out.subtract(part);
+                    out.scale(inverse);
+                    write(out, a.out + at, k);
+                }
             });
         });
     }
@@ -88,28 +135,37 @@ public:
 private:
     static constexpr int kLanes = 16;
     static constexpr std::int64_t kElementWork =
-        8;  // an element takes as long as so many multiply-adds
+        8;  // an element is as much as so many multiply-adds
+    using Lanes = Pack<T, kLanes>;
 
-    struct Moments {
-        T mean, inverse;  // of the root of the variance
+    // The elements of a block in packs: N of them, which stay in registers, or any number if N is 0.
+    template <int N>
+    class Row {
+    public:
+        explicit Row(int n) : n_(n), more_(std::size_t(N > 0 ? 0 : n)) {}
+        GRAPHCONV_INLINE int n() const { return N > 0 ? N : n_; }
+        GRAPHCONV_INLINE Lanes& operator[](int k) {
+            return N > 0 ? few_[k] : more_[std::size_t(k)];
+        }
+
+    private:
+        int n_;
+        Lanes few_[N > 0 ? N : 1];
+        std::vector<Lanes> more_;
     };
 
-    // Calls body(width, relu) with constants: loops that know how often they turn take a third of
-    // the time. An unusual width is 0.
+    // Calls body with the number of packs as a constant where it is a usual one, or with 0.
     template <class Body>
-    GRAPHCONV_INLINE void with_constants(Body body) const {
-        const auto with_relu = [&](auto width) {
-            a.relu ? body(width, std::true_type{}) : body(width, std::false_type{});
-        };
-        switch (a.width) {
-            case 16:
-                return with_relu(std::integral_constant<std::int64_t, 16>{});
-            case 32:
-                return with_relu(std::integral_constant<std::int64_t, 32>{});
-            case 64:
-                return with_relu(std::integral_constant<std::int64_t, 64>{});
+    void with_packs(Body body) const {
+        switch (n_packs) {
+            case 1:
+                return body(std::integral_constant<int, 1>{});
+            case 2:
+                return body(std::integral_constant<int, 2>{});
+            case 4:
+                return body(std::integral_constant<int, 4>{});
             default:
-                return with_relu(std::integral_constant<std::int64_t, 0>{});
+                return body(std::integral_constant<int, 0>{});
         }
     }
 
@@ -123,70 +179,55 @@ private:
         }
     }
 
-    template <bool Relu>
-    GRAPHCONV_INLINE void normalise(std::int64_t width, const T* GRAPHCONV_APART x,
-                                    const T* GRAPHCONV_APART gain, const T* GRAPHCONV_APART shift,
-                                    T* GRAPHCONV_APART out) const {
-        const Moments own = moments(x, width);
-        for (std::int64_t k = 0; k < width; ++k) {
-            const T value = (x[k] - own.mean) * own.inverse * gain[k] + shift[k];
-            out[k] = Relu && value < 0 ? T(0) : value;
+    // Pack k of a block; zeros past its end.
+    GRAPHCONV_INLINE Lanes read(const T* from, int k) const {
+        Lanes pack;
+        if (rest == 0 || k < n_packs - 1) {
+            pack.load(from + k * kLanes);
+        } else {
+            T padded[kLanes] = {};
+            for (int lane = 0; lane < rest; ++lane) padded[lane] = from[k * kLanes + lane];
+            pack.load(padded);
         }
+        return pack;
     }
 
-    GRAPHCONV_INLINE static void add(std::int64_t width, const T* GRAPHCONV_APART from,
-                                     T* GRAPHCONV_APART to) {
-        for (std::int64_t k = 0; k < width; ++k) to[k] += from[k];
+    GRAPHCONV_INLINE void write(const Lanes& pack, T* to, int k) const {
+        if (rest == 0 || k < n_packs - 1) return pack.store(to + k * kLanes);
+        T padded[kLanes];
+        pack.store(padded);
+        for (int lane = 0; lane < rest; ++lane) to[k * kLanes + lane] = padded[lane];
     }
 
-    template <bool Relu>
-    GRAPHCONV_INLINE void slope(std::int64_t width, const T* GRAPHCONV_APART x,
-                                const T* GRAPHCONV_APART gain, const T* GRAPHCONV_APART shift,
-                                const T* GRAPHCONV_APART gradient, T* GRAPHCONV_APART for_gain,
-                                T* GRAPHCONV_APART for_shift, T* GRAPHCONV_APART standard,
-                                T* GRAPHCONV_APART inner, T* GRAPHCONV_APART out) const {
-        const Moments own = moments(x, width);
-        for (std::int64_t k = 0; k < width; ++k) {
-            standard[k] = (x[k] - own.mean) * own.inverse;
-            const T value = standard[k] * gain[k] + shift[k];
-            const T passed = !Relu || value > 0 ? gradient[k] : T(0);
-            for_gain[k] += passed * standard[k];
-            for_shift[k] += passed;
-            inner[k] = passed * gain[k];
+    // Mean 0 and variance 1; returns the inverse of the root of the variance.
+    template <class Packs>
+    GRAPHCONV_INLINE T standardise(const T* from, Packs& x) const {
+        Lanes sum;
+        sum.clear();
+        for (int k = 0; k < x.n(); ++k) {
+            x[k] = read(from, k);
+            sum.add(x[k]);
         }
-        const T mean = total(inner, width, [](T each) { return each; }) / T(width);
-        for (std::int64_t k = 0; k < width; ++k) out[k] = inner[k] * standard[k];
-        const T along = total(out, width, [](T each) { return each; }) / T(width);
-        for (std::int64_t k = 0; k < width; ++k) {
-            out[k] = (inner[k] - mean - standard[k] * along) * own.inverse;
+        const T mean = sum.total() / T(a.width);
+        sum.clear();
+        for (int k = 0; k < x.n(); ++k) {
+            x[k].subtract(mean);
+            if (rest > 0 && k == n_packs - 1) x[k].multiply(inside);
+            Lanes square = x[k];
+            square.multiply(square);
+            sum.add(square);
         }
-    }
-
-    GRAPHCONV_INLINE Moments moments(const T* x, std::int64_t width) const {
-        const T mean = total(x, width, [](T each) { return each; }) / T(width);
-        const T variance =
-            total(x, width, [mean](T each) { return (each - mean) * (each - mean); });
-        return {mean, T(1) / std::sqrt(variance / T(width) + a.epsilon)};
-    }
-
-    template <class Of>
-    GRAPHCONV_INLINE static T total(const T* x, std::int64_t width, Of of) {
-        T sums[kLanes] = {};
-        std::int64_t k = 0;
-        for (; k + kLanes <= width; k += kLanes) {
-            for (int lane = 0; lane < kLanes; ++lane) sums[lane] += of(x[k + lane]);
-        }
-        for (int lane = 0; k + lane < width; ++lane) sums[lane] += of(x[k + lane]);
-        for (int half = kLanes / 2; half > 0; half /= 2) {
-            for (int lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
-        }
-        return sums[0];
+        const T inverse = T(1) / std::sqrt(sum.total() / T(a.width) + a.epsilon);
+        for (int k = 0; k < x.n(); ++k) x[k].scale(inverse);
+        return inverse;
     }
 
     std::int64_t work() const { return a.n_rows * row_width * kElementWork; }
 
     const NormaliseRows<T>& a;
     const std::int64_t row_width;
+    const int n_packs, rest;  // of a block, and elements of the last that is not full
+    Lanes inside;             // ones for the elements of that pack
 };
 
 template <class T>

@@ -19,13 +19,11 @@
 #define GRAPHCONV_LAMBDA __attribute__((always_inline))
 #define GRAPHCONV_NOINLINE __attribute__((noinline))
 #define GRAPHCONV_PREFETCH(address) __builtin_prefetch(address)
-#define GRAPHCONV_APART __restrict__  // nothing else that is written to lies there
 #else
 #define GRAPHCONV_INLINE inline
 #define GRAPHCONV_LAMBDA
 #define GRAPHCONV_NOINLINE
 #define GRAPHCONV_PREFETCH(address) static_cast<void>(address)
-#define GRAPHCONV_APART __restrict
 #endif
 
 namespace graphconv {
@@ -108,6 +106,36 @@ struct Pack {
     GRAPHCONV_INLINE void scale(T factor) {
         unrolled<kPieces>([&](auto k) GRAPHCONV_LAMBDA { v[k] *= factor; });
     }
+    GRAPHCONV_INLINE void subtract(T number) {
+        unrolled<kPieces>([&](auto k) GRAPHCONV_LAMBDA { v[k] -= number; });
+    }
+    GRAPHCONV_INLINE void subtract(const Pack& other) {
+        unrolled<kPieces>([&](auto k) GRAPHCONV_LAMBDA { v[k] -= other.v[k]; });
+    }
+    GRAPHCONV_INLINE void multiply(const Pack& other) {
+        unrolled<kPieces>([&](auto k) GRAPHCONV_LAMBDA { v[k] *= other.v[k]; });
+    }
+    // Zero instead of what is negative; what is no number stays so.
+    GRAPHCONV_INLINE void rectify() {
+        unrolled<kPieces>([&](auto k) GRAPHCONV_LAMBDA { v[k] = v[k] < 0 ? Vector{} : v[k]; });
+    }
+    // Zero where another is not positive.
+    GRAPHCONV_INLINE void keep_where_positive(const Pack& other) {
+        unrolled<kPieces>([&](auto k)
+                              GRAPHCONV_LAMBDA { v[k] = other.v[k] > 0 ? v[k] : Vector{}; });
+    }
+    // The sum of all elements, halves added to each other until one is left.
+    GRAPHCONV_INLINE T total() const {
+#if defined(__AVX512F__)
+        if constexpr (sizeof(T) == 4 && L == 16) return _mm512_reduce_add_ps(v[0]);
+#endif
+        T sums[L];
+        store(sums);
+        for (int half = L / 2; half > 0; half /= 2) {
+            for (int lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
+        }
+        return sums[0];
+    }
 };
 
 template <class T>
@@ -179,7 +207,10 @@ using Whole = std::integral_constant<std::int64_t, L*(N - 1)>;
 // of eight elements and a tile has at most eight of them (four of doubles, which take two registers
 // each), or half as many of sixteen; a rest of a pack is served by an overlapping one within the last
 // tile.
-template <class T, class Body>
+//
+// With `Halves` 16 columns are two packs of eight, whatever the registers: for kernels that soon load
+// what they have stored, which takes longer with a whole line at once.
+template <class T, bool Halves = false, class Body>
 GRAPHCONV_INLINE void for_each_tile(std::int64_t width, Body body) {
     if (width < 8) {
         switch (width) {
@@ -217,22 +248,26 @@ GRAPHCONV_INLINE void for_each_tile(std::int64_t width, Body body) {
                     return body(Shape<T, 8, widest>{}, first, last);
             }
         }
+        // Registers that hold 16 need half as many instructions.
+        constexpr int own = kRegisterBytes / int(sizeof(T)) > 8 ? 16 : 8;
         switch (n) {
             case 4:
-                body(Shape<T, 8, 4>{}, first, Whole<8, 4>{});
+                body(Shape<T, own, 32 / own>{}, first, Whole<own, 32 / own>{});
                 break;
             case 3:
                 body(Shape<T, 8, 3>{}, first, Whole<8, 3>{});
                 break;
             case 2:
-                body(Shape<T, 8, 2>{}, first, Whole<8, 2>{});
+                if constexpr (Halves) {
+                    body(Shape<T, 8, 2>{}, first, Whole<8, 2>{});
+                } else {
+                    body(Shape<T, own, 16 / own>{}, first, Whole<own, 16 / own>{});
+                }
                 break;
             case 1:
                 body(Shape<T, 8, 1>{}, first, Whole<8, 1>{});
                 break;
             default:
-                // Registers that hold 16 need half as many instructions.
-                constexpr int own = kRegisterBytes / int(sizeof(T)) > 8 ? 16 : 8;
                 body(Shape<T, own, widest * 8 / own>{}, first, Whole<own, widest * 8 / own>{});
                 break;
         }
