@@ -36,6 +36,7 @@ PARTS: dict[str, Any] = {
     "thread_gain": training.thread_gain,
     "busy_machine": training.busy_machine,
     "shapes": shapes.shapes,
+    "models": shapes.models,
     "growth": growth.growth,
     "cores": growth.cores,
     "schedule": growth.schedule,

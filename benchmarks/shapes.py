@@ -76,10 +76,11 @@ class Ours:
     graph: Graph
     hidden: tuple[int, ...]
     kernels: ModuleType = native
+    settings: dict[str, Any] = field(default_factory=dict)
     _team: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        settings = Settings(hidden=self.hidden, scaling="none", dropout=0.5)
+        settings = Settings(hidden=self.hidden, scaling="none", dropout=0.5, **self.settings)
         network = build_model(self.graph, settings, [0])
         network.kernels = network.processor_kernels = self.kernels
         self._batches = full_batches(self.graph, settings, network, self.graph.features)
@@ -113,7 +114,7 @@ class Counted(ModuleType):
         return counted
 
     def _count(self, name: str, given: tuple[Any, ...], result: Any, options: Any) -> None:
-        if name in ("propagate", "propagate_dropped"):
+        if name.startswith("propagate"):
             rows, dense = given[:2]
             n = int((rows.end - rows.begin).sum())
             # A table past the caches is fetched a row for each neighbour, another one once.
@@ -136,6 +137,11 @@ class Counted(ModuleType):
             self.bytes += given[0].nbytes + n_gradients * given[1].nbytes
         elif name.startswith("dropout_dense"):
             self.bytes += 2 * result.nbytes
+        elif name == "normalise_rows":
+            arrays = [own for own in given[:1] + given[5:] if own is not None]
+            self.bytes += result.nbytes + sum(own.nbytes for own in arrays)
+        elif name == "normalise_rows_backward":
+            self.bytes += 3 * result[0].nbytes
 
 
 class TorchCsr:
@@ -325,12 +331,63 @@ def turns(ours: Epoch, theirs: Epoch, n: int, n_threads: int) -> tuple[list[floa
     return seconds, before
 
 
+DEEP = {"propagation": "first-order", "normalisation": "layer", "residual": True}
+MODELS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "GCN, hidden 64": ((64,), {}),
+    "deep block, three layers of 32": ((32,) * 3, DEEP),
+    "deep block, six layers of 64": ((64,) * 6, DEEP),
+    "APPNP, hidden 64, ten steps": ((64,), {"model": "appnp"}),
+    "GRAND, hidden 32, ten steps, four copies": ((32,), {"model": "grand", "steps": 10}),
+}
+
+
+def grid_graph(side: int, n_features: int = 7) -> Graph:
+    """Nodes of a square, each a neighbour of the eight around it; half of them are labelled."""
+    rng = np.random.default_rng(0)
+    ids = np.arange(side * side).reshape(side, side)
+    right, down = (ids[:, :-1], ids[:, 1:]), (ids[:-1], ids[1:])
+    slanted = (ids[:-1, :-1], ids[1:, 1:]), (ids[:-1, 1:], ids[1:, :-1])
+    sources, targets = (
+        np.concatenate([pair[end].ravel() for pair in (right, down, *slanted)]) for end in (0, 1)
+    )
+    order = rng.permutation(ids.size)
+    return Graph(
+        adjacency_from_edges(sources, targets, n_nodes=ids.size),
+        rng.random((ids.size, n_features)).astype(np.float32),
+        rng.integers(2, size=ids.size),
+        train_index=np.sort(order[: ids.size // 2]),
+        validation_index=np.sort(order[ids.size // 2 : 3 * ids.size // 4]),
+    )
+
+
+def models(quick: bool) -> dict[str, Any]:
+    """Seconds of an epoch of models other than a GCN, and how near they are to the machine."""
+    speed = machine_speed()
+    graph = grid_graph(30 if quick else 100)
+    results: dict[str, Any] = {"speed": speed, "n_nodes": graph.n_nodes, "rows": {}}
+    for name, (hidden, settings) in MODELS.items():
+        ours = Ours(graph, hidden, settings=settings)
+        seconds = []
+        for epoch in range(4 if quick else 33):
+            begin = time.perf_counter()
+            ours(epoch)
+            seconds.append(time.perf_counter() - begin)
+        median = float(np.median(seconds[3:]))
+        own = attainable(graph, hidden, speed, median, settings)
+        results["rows"][name] = {"seconds": median, **own}
+    return results
+
+
 def attainable(
-    graph: Graph, hidden: tuple[int, ...], speed: dict[str, float], seconds: float
+    graph: Graph,
+    hidden: tuple[int, ...],
+    speed: dict[str, float],
+    seconds: float,
+    settings: dict[str, Any] | None = None,
 ) -> dict[str, float]:
     """The time that flops and bytes of an epoch would take at the machine's speed."""
     counted = Counted()
-    epoch = Ours(graph, hidden, counted)
+    epoch = Ours(graph, hidden, counted, settings or {})
     epoch(0)
     counted.flops = counted.bytes = 0.0
     epoch(1)
