@@ -13,7 +13,14 @@ from tests.generated_graphs import generate, split
 from graphconv import AutoClassifier, GCNClassifier, load_model
 from graphconv.estimators import candidates as candidate_list
 from graphconv.estimators import choice as choosing
-from graphconv.estimators.candidates import Candidate, candidates_for, most_epochs, seconds_of
+from graphconv.estimators.baselines import make_estimator
+from graphconv.estimators.candidates import (
+    Candidate,
+    candidates_for,
+    committee_of,
+    cut_to,
+    seconds_of,
+)
 from graphconv.estimators.choice import Search
 from graphconv.estimators.fitted_method import FittedMethod
 from graphconv.graph import Graph
@@ -101,10 +108,17 @@ def test_settings_of_the_best_kinds_are_tried_with_more_time(judged):
 
 
 def test_who_lags_on_half_of_the_folds_is_not_tried_on_all(judged):
-    asked = judged(lambda one: 0.2 if one.model == "boosted-trees" else 0.8)
+    asked = judged(lambda one: 0.7 if one.model == "boosted-trees" else 0.8)
     choose(make_graph())
     counts = Counter(one.model for one, _ in asked)
     assert (counts["sgc"], counts["boosted-trees"]) == (5, 3)
+
+
+def test_who_is_clearly_beaten_is_not_tried_again(judged):
+    asked = judged(lambda one: 0.2 if one.model == "boosted-trees" else 0.8)
+    choose(make_graph())
+    counts = Counter(one.model for one, _ in asked)
+    assert (counts["sgc"], counts["boosted-trees"]) == (5, 1)
 
 
 def test_every_label_is_judged_once_and_no_test_label_is_looked_at(judged):
@@ -135,7 +149,7 @@ def test_nested_choice_is_not_flattered_by_choosing(judged, monkeypatch):
     search._try_all(kinds, 5, "trying")
     found = search.conclude()
     labels = graph.labels[found.nodes]
-    chosen = np.concatenate(search.said[found.candidate])
+    chosen = search._shown(found.candidate, range(5), range(5))
     assert accuracy(labels, chosen) > accuracy(labels, found.nested)
     assert abs(accuracy(labels, found.nested) - 0.25) < 0.1
 
@@ -255,9 +269,12 @@ def test_what_could_not_be_trained_in_time_is_not_tried(monkeypatch, judged):
 def test_costly_methods_train_for_fewer_epochs():
     graph = make_graph()
     deep = next(one for one in candidate_list.KINDS if one.cost_per_node)
-    assert most_epochs(deep, graph, 1e6) is None
-    assert most_epochs(deep, graph, 1e-6) == 100
-    assert most_epochs(candidate_list.KINDS[0], graph, 1e-6) is None
+    simple = candidate_list.KINDS[0]
+    assert cut_to(deep, graph, 1e6) == deep
+    assert dict(cut_to(deep, graph, 1e-6).settings)["max_epochs"] == 100
+    assert cut_to(simple, graph, 1e-6) == simple
+    both = cut_to(committee_of([deep, simple]), graph, 1e-6)
+    assert both.members == (cut_to(deep, graph, 1e-6), simple)
 
 
 def test_several_labels_per_node():
@@ -320,6 +337,76 @@ def test_the_choice_comes_close_to_the_best_kind():
     # The best of many owes something to luck: 420 test nodes tell a difference to 2 points.
     assert {kind: points for kind, points in behind.items() if points > 4} == {}
     assert np.mean(list(behind.values())) < 1.5
+
+
+def complementary(self, fold, seeds, is_narrow=False):
+    """Each of two kinds knows three quarters of the nodes, and says so; together they know all."""
+    labels = fold.labels[fold.test_index]
+    known = {"sgc": (0, 1, 2), "appnp": () if self.position_features else (1, 2, 3)}
+    knows = np.isin(fold.test_index % 4, known.get(self.model, ()))
+    given = np.full((len(labels), fold.n_classes), 1 / fold.n_classes)
+    given[knows] = 0.1 / (fold.n_classes - 1)
+    given[knows, labels[knows]] = 0.9
+    return given.astype(np.float32)
+
+
+def test_two_that_know_different_nodes_answer_together(monkeypatch):
+    monkeypatch.setattr(Candidate, "try_on", complementary)
+    graph = make_graph(n_nodes=300)
+    found = choose(graph)
+    assert {one.model for one in found.candidate.members} == {"sgc", "appnp"}
+    assert found.candidate.name.startswith("mean of ")
+    assert found.reason.startswith(found.candidate.name)
+    assert accuracy(graph.labels[found.nodes], found.nested) == 1
+    # Neither where the user named a network nor where a network must come out.
+    for options in ({"model": "gcn"}, {"fixed": {"dropout": 0.3}}, {"networks_only": True}):
+        assert not choose(graph, **options).candidate.members
+
+
+def test_a_committee_of_equals_is_none(judged):
+    judged(lambda one: 0.8)
+    assert not choose(make_graph(n_nodes=300)).candidate.members
+
+
+def test_a_committee_lives_as_every_method_does(monkeypatch, tmp_path):
+    monkeypatch.setattr(Candidate, "try_on", complementary)
+    graph = make_graph(n_nodes=150)
+    graph = replace(graph, test_index=graph.test_index[:5])  # the others are there to be suggested
+    chosen = AutoClassifier(random_state=0).fit(graph)
+    fitted = chosen.fitted_
+    assert isinstance(fitted, FittedMethod)
+    members = [one.fit(graph, [0]).ensemble_probabilities() for one in chosen.candidate_.members]
+    np.testing.assert_allclose(fitted.each[:, 0], np.mean(members, axis=0), atol=1e-6)
+    chosen.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(), chosen.predict_proba())
+    fewer = replace(graph, adjacency=graph.adjacency.tocsr().multiply(0.5).tocsr())
+    np.testing.assert_allclose(again.predict_proba(fewer), chosen.predict_proba(fewer), atol=1e-6)
+    assert fitted.labels_other_graphs
+    assert again.explain(3).reasons() == chosen.explain(3).reasons()
+    assert len(again.suggest(2)) == 2
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ([], "at least one member, got none"),
+        (["magic"], "a member must be one of gcn.*, got 'magic'"),
+        (["committee"], "a member must be one of gcn.*, got 'committee'"),
+        ([{"name": "gcn"}], "a name or a dict with model, position_features, settings, got"),
+        ([{"model": "sgc", "settings": 3}], "settings must be a dict, got 3"),
+        ([{"model": "sgc", "settings": {"hops": 3}}], "got hops"),
+    ],
+)
+def test_what_is_no_committee_is_refused(members, message):
+    with pytest.raises(ValueError, match=message):
+        make_estimator("committee", members=members).fit(make_graph(n_nodes=80))
+
+
+def test_a_committee_labels_new_nodes_if_all_its_members_do():
+    for members, labels_others in ((["sgc", "gcn"], True), (["sgc", "label-propagation"], False)):
+        committee = make_estimator("committee", members=members)
+        assert committee.labels_other_graphs is labels_others
 
 
 def test_a_chosen_baseline_is_a_fitted_method(judged):

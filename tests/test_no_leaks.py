@@ -127,7 +127,7 @@ def test_rows_of_table_2_are_not_taught_validation_nodes(
 
 
 def test_every_baseline_of_the_paper_is_a_row() -> None:
-    ours = {"boosted-trees"}  # for tables of measured columns; not in the paper
+    ours = {"boosted-trees", "committee"}  # not in the paper
     assert {*BASELINES, *VARIANTS} - ours - set(table2.METHODS) == set()
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from graphconv.estimators.auto import AutoClassifier
     from graphconv.estimators.baselines import make_estimator
     from graphconv.estimators.baselines.boosted_trees import BoostedTreesClassifier
+    from graphconv.estimators.baselines.committee import CommitteeClassifier
     from graphconv.estimators.baselines.deepwalk import DeepWalkClassifier
     from graphconv.estimators.baselines.ica import ICAClassifier
     from graphconv.estimators.baselines.label_propagation import LabelPropagationClassifier
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 _HOME = {
     "AutoClassifier": "estimators.auto",
     "BoostedTreesClassifier": "estimators.baselines.boosted_trees",
+    "CommitteeClassifier": "estimators.baselines.committee",
     "Contribution": "results.explanation",
     "DeepWalkClassifier": "estimators.baselines.deepwalk",
     "Explanation": "results.explanation",

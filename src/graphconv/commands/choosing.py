@@ -59,7 +59,5 @@ def _chosen_before(job: Job, known: dict[str, Any]) -> Job:
 
 
 def _with_method(job: Job, candidate: Candidate, told: ChosenMethod) -> Job:
-    wanted = replace(
-        job.wanted, model=candidate.model, preset="robust", settings=dict(candidate.settings)
-    )
+    wanted = replace(job.wanted, model=candidate.model, preset="robust", settings=candidate.params)
     return replace(job, graph=candidate.view(job.graph), wanted=wanted, chosen=told)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from graphconv.estimators.baselines import BASELINES, make_estimator
 from graphconv.estimators.fitted_method import FittedMethod, fit_method
 from graphconv.graph import Graph
 from graphconv.graph.position import N_COLUMNS, with_position_features
@@ -26,7 +27,11 @@ from graphconv.training.scores import mean_over_runs
 # that would take too long, trials are narrower and shorter.
 _EPOCHS, _PATIENCE = 100, 20
 _NARROW, _NARROW_EPOCHS = 16, 60
-_SHARE_RUN = 0.45  # of 100 epochs, before a trial ends by itself; narrow ones run all of theirs
+# Of 100 epochs, before a trial ends by itself: with few labels to learn from soon, with so many not
+# at all. Narrow ones run all of theirs.
+_SHARE_RUN, _MANY_LABELS = 0.45, 2000
+_COMMITTEE = "committee"
+_DESCRIPTION = {"model", "settings", "position_features"}
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class Candidate:
         Seconds of an epoch for each node that come on top of that.
     needs_features : bool
         Whether it stays out where there are none: a node's own identity says nothing of another.
+    members : tuple of Candidate
+        Of a committee, which has no settings of its own.
     """
 
     name: str
@@ -58,10 +65,47 @@ class Candidate:
     cost: float = 1.0
     cost_per_node: float = 0.0
     needs_features: bool = False
+    members: tuple[Candidate, ...] = ()
+
+    @classmethod
+    def from_json(cls, given: Any) -> Candidate:
+        """A member of a committee: a method's name, or what `to_json` returned."""
+        described = {"model": given} if isinstance(given, str) else given
+        if not isinstance(described, dict) or not set(described) <= _DESCRIPTION:
+            named = ", ".join(sorted(_DESCRIPTION))
+            raise ValueError(f"a member must be a name or a dict with {named}, got {given!r}")
+        model, settings = described.get("model"), described.get("settings", {})
+        known = [name for name in (*MODELS, *BASELINES) if name != _COMMITTEE]
+        if model not in known:
+            raise ValueError(f"a member must be one of {', '.join(known)}, got {model!r}")
+        if not isinstance(settings, dict):
+            raise ValueError(f"a member's settings must be a dict, got {settings!r}")
+        pairs = ((k, tuple(v) if isinstance(v, list) else v) for k, v in settings.items())
+        is_placed = bool(described.get("position_features", False))
+        return cls(model, model, tuple(pairs), position_features=is_placed)
+
+    def to_json(self) -> dict[str, Any]:
+        """What tells it apart, in words that JSON knows."""
+        return {
+            "model": self.model,
+            "settings": {k: list(v) if isinstance(v, tuple) else v for k, v in self.settings},
+            "position_features": self.position_features,
+        }
 
     @property
     def is_network(self) -> bool:
         return self.model in MODELS
+
+    @property
+    def labels_other_graphs(self) -> bool:
+        return self.is_network or make_estimator(self.model, **self.params).labels_other_graphs
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Settings of a network, parameters of a baseline."""
+        if self.members:
+            return {"members": [member.to_json() for member in self.members]}
+        return dict(self.settings)
 
     def changed(self, **changes: Any) -> Candidate:
         """The same with other settings."""
@@ -86,7 +130,7 @@ class Candidate:
 
         The fold is one of the graph as `view` gives it.
         """
-        settings = dict(self.settings)
+        settings = self.params
         if not self.is_network:
             each = fit_method(fold, self.model, settings, tuple(seeds)).each
             return mean_over_runs(each[fold.test_index])
@@ -111,7 +155,7 @@ class Candidate:
         """Train it for good, on a graph with its validation nodes."""
         graph = self.view(graph)
         if not self.is_network:
-            return fit_method(graph, self.model, dict(self.settings), tuple(seeds))
+            return fit_method(graph, self.model, self.params, tuple(seeds))
         overrides = {**dict(self.settings), "model": self.model}
         return fit_gcn(graph, overrides=overrides, seeds=seeds, watch=watch, validation_fraction=0)
 
@@ -167,8 +211,8 @@ KINDS: tuple[Candidate, ...] = (
     ),
     _network(
         "deep first-order rule with layer normalisation",
-        3.0,
-        cost_per_node=1.2e-6,
+        2.4,
+        cost_per_node=0.25e-6,
         propagation="first-order",
         normalisation="layer",
         residual=True,
@@ -244,6 +288,12 @@ def _serves(kind: Candidate, graph: Graph) -> bool:
     return graph.features is None or kind.model == "appnp"
 
 
+def committee_of(members: Sequence[Candidate]) -> Candidate:
+    """The mean of what several say."""
+    name = f"mean of {' and '.join(member.words() for member in members)}"
+    return Candidate(name, _COMMITTEE, members=tuple(members))
+
+
 def variants_of(candidate: Candidate, graph: Graph, fixed: dict[str, Any]) -> list[Candidate]:
     """The candidate with settings that may suit it better; none that the user chose is changed."""
     changes = list(_VARIANTS.get(candidate.model, []))
@@ -261,32 +311,46 @@ def variants_of(candidate: Candidate, graph: Graph, fixed: dict[str, Any]) -> li
 def seconds_of(candidate: Candidate, fold: Graph, is_narrow: bool = False) -> float:
     """A guess at the seconds of a trial; a rough one, but the same on every machine.
 
-    From 20 epochs on two public graphs and on three generated ones of 20,000 nodes, on one core.
+    From some epochs on three public graphs and three generated ones of 20,000 nodes, on one core.
     """
+    n_train, n_classes = len(fold.train_index), int(fold.n_classes)
+    if candidate.model == "boosted-trees":
+        return 0.02 + (0.08 + 1.2e-5 * fold.n_nodes) * n_classes + 2e-5 * n_train
     if not candidate.is_network:
-        if candidate.model == "boosted-trees":
-            of_class = 0.05 + 9e-6 * fold.n_nodes
-            return 0.02 + of_class * int(fold.n_classes) + 2e-5 * len(fold.train_index)
-        return 0.02 + 1e-7 * (_n_values(fold) + int(fold.adjacency.nnz))
+        seconds = 0.02 + 1e-7 * (_n_values(fold) + int(fold.adjacency.nnz))
+        if candidate.model == "sgc":  # its regression sees what lies two hops around
+            around = (1 + _mean_degree(fold)) ** 2 * _n_values(fold) / fold.n_nodes
+            seconds += 2e-8 * n_train * n_classes * min(around, fold.n_features)
+        return seconds
     if is_narrow:
         return _NARROW_EPOCHS * _seconds_of_epoch(candidate, fold, 0.6)
-    return _SHARE_RUN * _EPOCHS * _seconds_of_epoch(candidate, fold, 1.0)
+    share_run = _SHARE_RUN + (1 - _SHARE_RUN) * min(1, n_train / _MANY_LABELS)
+    return share_run * _EPOCHS * _seconds_of_epoch(candidate, fold, 1.0)
 
 
 def seconds_to_train(candidate: Candidate, graph: Graph) -> float:
     """A guess at the seconds of the shortest training that is worth it."""
+    if candidate.members:
+        return sum(seconds_to_train(member, graph) for member in candidate.members)
     if not candidate.is_network:
         return seconds_of(candidate, graph)
     return _EPOCHS * _seconds_of_epoch(candidate, graph, 1.0)
 
 
-def most_epochs(candidate: Candidate, graph: Graph, seconds: float) -> int | None:
-    """So many epochs as there is time for, at least those of a trial; None where all fit in."""
+def cut_to(candidate: Candidate, graph: Graph, seconds: float) -> Candidate:
+    """The same with so many epochs as there is time for, at least those of a trial."""
+    if candidate.members:
+        networks = [member for member in candidate.members if member.is_network]
+        rest = [member for member in candidate.members if not member.is_network]
+        left = seconds - sum(seconds_of(member, graph) for member in rest)
+        share = left / max(1, len(networks))
+        short = tuple(cut_to(member, graph, share) for member in candidate.members)
+        return replace(candidate, members=short)
     if not candidate.is_network:
-        return None
+        return candidate
     wanted = int(dict(candidate.settings).get("max_epochs", ROBUST.max_epochs))
     fitting = max(_EPOCHS, int(seconds / _seconds_of_epoch(candidate, graph, 1.0)))
-    return fitting if fitting < wanted else None
+    return candidate.changed(max_epochs=fitting) if fitting < wanted else candidate
 
 
 def _seconds_of_epoch(candidate: Candidate, graph: Graph, width: float) -> float:
@@ -299,7 +363,15 @@ def _seconds_of_epoch(candidate: Candidate, graph: Graph, width: float) -> float
     if len(hidden) > 1:  # it grows with depth and width
         per_node *= sum(hidden) / 96
     of_graph = candidate.cost * of_graph + per_node * graph.n_nodes
-    return candidate.cost * 2.5e-4 + 1.3 * (of_features + width * of_graph)
+    share = 1.0
+    if candidate.model == "gcn":  # rows that no label is reached from are left out
+        n_labels = len(graph.train_index) + len(graph.validation_index)
+        share = 0.5 + 0.5 * min(1, n_labels * (1 + _mean_degree(graph)) / graph.n_nodes)
+    return candidate.cost * 2.5e-4 + 1.3 * share * (of_features + width * of_graph)
+
+
+def _mean_degree(graph: Graph) -> float:
+    return int(graph.adjacency.nnz) / max(1, graph.n_nodes)
 
 
 def _n_values(graph: Graph) -> int:

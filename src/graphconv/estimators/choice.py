@@ -1,15 +1,16 @@
 """Choice: which method suits a graph, found out on labels that a trial has not seen.
 
 A graph and a budget enter, a `Choice` leaves. The labels are dealt into folds; every candidate is
-trained briefly without a fold and judged by it. All candidates are tried on some folds, the better
-half of them on all, and with a larger budget other settings of the best ones too. Where that would
-take too long networks are tried narrow, and then the best of all once more in full. What is
-compared is the measure's `steady` value after calibration, so that bold and cautious methods are
-judged alike.
+trained briefly without a fold and judged by it. Candidates are tried on some folds, as long as they
+are not clearly beaten, the better half of them on all, and with a larger budget other settings of
+the best ones too. Where that would take too long networks are tried narrow, and then the best of
+all once more in full. What is compared is the measure's `steady` value after calibration, so that
+bold and cautious methods are judged alike.
 
 The answer is never below the default by this measure, and of those that chance may put behind the
-best the simplest is taken. How good the answer is, is told by nested choice: each fold is labelled
-by the candidate that the other folds would have chosen.
+best the simplest is taken. Where the mean of it and the next best is better still, both are trained
+and their mean is the answer. How good the answer is, is told by nested choice: each fold is
+labelled by the candidate that the other folds would have chosen.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,8 @@ from graphconv.estimators.candidates import (
     DEFAULT,
     Candidate,
     candidates_for,
-    most_epochs,
+    committee_of,
+    cut_to,
     seconds_of,
     seconds_to_train,
     variants_of,
@@ -44,13 +46,15 @@ from graphconv.training.out_of_fold import N_FOLDS, make_folds
 
 FloatMatrix = npt.NDArray[np.floating[Any]]
 # Seconds of trials, by the guess of `seconds_of`, and of the training that follows.
-BUDGETS = {"quick": 6.6, "auto": 28.0}
-TRAINING_BUDGETS = {"quick": 3.0, "auto": 16.0}
+BUDGETS = {"quick": 5.0, "auto": 28.0}
+TRAINING_BUDGETS = {"quick": 5.0, "auto": 16.0}
 # Labels that are enough to tell kinds apart: more are not judged, nor trained on in a trial.
 _ENOUGH_JUDGED, _ENOUGH_TRAINED = 3000, 2000
 # How far behind the best, in standard errors of the difference, one may be and count as equal; and
 # how far ahead other settings of a kind must be, of which there are many.
 _EQUAL, _NOTABLE = 0.5, 1.5
+# How far behind, in the same errors, the kinds that come after the best four are tried no more.
+_BEATEN, _N_SAFE = 4.0, 4
 _N_GROUPS = 20
 # Kinds whose settings are looked into.
 _N_LOOKED_INTO = 2
@@ -146,6 +150,8 @@ class Search:
         self.default = next(
             (kind for kind in self.kinds if kind.name == DEFAULT.name), self.kinds[0]
         )
+        # A mean of several methods is a method of its own, which nobody asked for by name.
+        self.may_join = not (networks_only or fixed or model or self.graph.is_multilabel)
         self.folds = self._make_folds()
         self.said: dict[Candidate, list[FloatMatrix]] = {}  # of each fold's test nodes, so far
         self.failed: set[Candidate] = set()
@@ -167,7 +173,9 @@ class Search:
             return
         kinds, n_folds = self._plan()
         n_first = math.ceil(n_folds / 2) if len(kinds) > 2 else n_folds
-        self._try_all(kinds, n_first, "trying kinds of methods")
+        for n_done in range(1, n_first + 1):
+            self._try_all(kinds, n_done, "trying kinds of methods")
+            kinds = self._without_beaten(kinds, n_done)
         if n_folds > n_first:
             ranking = self._ranking(n_first)
             kept = ranking[: math.ceil(len(ranking) / 2)]
@@ -179,6 +187,17 @@ class Search:
             n_folds = self._try_in_full(n_folds)
         if self.preset == "auto":
             self._look_into_settings(n_folds)
+
+    def _without_beaten(self, kinds: list[Candidate], n_folds: int) -> list[Candidate]:
+        """Those that may still be among the best, and the default."""
+        first, *others = self._ranking(n_folds)
+        best = self._judged(first, range(n_folds))
+        beaten = {
+            one
+            for one in others[_N_SAFE - 1 :]
+            if one != self.default and best.leads(self._judged(one, range(n_folds)), _BEATEN)
+        }
+        return [one for one in kinds if one not in beaten | self.failed]
 
     def _try_in_full(self, n_folds: int) -> int:
         """Try the best of the narrow ones, and the default, as wide as they are, if time allows.
@@ -291,13 +310,26 @@ class Search:
         )
 
     def _judged(self, candidate: Candidate, folds: Sequence[int]) -> _Judged:
-        labels = np.concatenate([self._labels(number) for number in folds])
-        said = np.concatenate([self.said[candidate][number] for number in folds])
-        shown = fit_calibration(said, labels).apply(said, labels.ndim == 2)
-        return _Judged(labels, shown, self.measure)
+        shown = self._shown(candidate, folds, folds)
+        return _Judged(self._labels(folds), shown, self.measure)
 
-    def _labels(self, number: int) -> npt.NDArray[np.int64]:
-        return self.graph.labels[self.folds[number].test_index]
+    def _shown(
+        self, candidate: Candidate, known: Sequence[int], folds: Sequence[int]
+    ) -> FloatMatrix:
+        """What a candidate says of some folds, calibrated by the labels of those that are known."""
+
+        def said(folds: Sequence[int]) -> FloatMatrix:
+            if candidate.members:
+                each = [self._shown(member, known, folds) for member in candidate.members]
+                return cast(FloatMatrix, np.mean(each, axis=0))
+            return np.concatenate([self.said[candidate][number] for number in folds])
+
+        labels = self._labels(known)
+        calibration = fit_calibration(said(known), labels)
+        return calibration.apply(said(folds), labels.ndim == 2)
+
+    def _labels(self, folds: Sequence[int]) -> npt.NDArray[np.int64]:
+        return np.concatenate([self.graph.labels[self.folds[k].test_index] for k in folds])
 
     def _best(self, folds: Sequence[int]) -> Candidate | None:
         """The simplest of those that some folds put first; None where nothing was tried."""
@@ -319,7 +351,22 @@ class Search:
                 break
         others = [one for one in whole if one not in kinds]
         ahead = [one for one in others if judged[one].leads(judged[first], _NOTABLE)]
-        return max(ahead, key=lambda one: judged[one].score) if ahead else first
+        best = max(ahead, key=lambda one: judged[one].score) if ahead else first
+        return self._with_another(best, judged, folds)
+
+    def _with_another(
+        self, best: Candidate, judged: dict[Candidate, _Judged], folds: Sequence[int]
+    ) -> Candidate:
+        """The best with the next best, where their mean is better than it is alone."""
+        if not self.may_join or len(judged) < 2:
+            return best
+        rest = (one for one in judged if one != best)
+        both = committee_of([best, max(rest, key=lambda one: judged[one].score)])
+        if seconds_to_train(both, self.graph) > TRAINING_BUDGETS[self.preset]:
+            return best
+        # A committee is calibrated once more than its members, so one of one is what it must beat.
+        alone = self._judged(committee_of([best]), folds)
+        return both if self._judged(both, folds).leads(alone, _EQUAL) else best
 
     def conclude(self) -> Choice:
         """The best of what was tried so far."""
@@ -341,10 +388,11 @@ class Search:
             nodes = np.concatenate([fold.test_index for fold in self.folds])
             nested = np.concatenate([self._nested(number, folds) for number in folds])
         reason = self._explain(best, folds)
-        n_epochs = most_epochs(best, self.graph, TRAINING_BUDGETS[self.preset])
-        if n_epochs is not None and "max_epochs" not in self.fixed:
-            best = best.changed(max_epochs=n_epochs)
-            reason += f"; at most {n_epochs} epochs, to save time"
+        if "max_epochs" not in self.fixed:
+            short = cut_to(best, self.graph, TRAINING_BUDGETS[self.preset])
+            if short != best:
+                reason += "; trained for fewer epochs, to save time"
+            best = short
         return Choice(best, self.graph, reason, self.measure, nodes, nested)
 
     def _n_folds_done(self) -> int:
@@ -363,10 +411,7 @@ class Search:
         finally:
             self.said = kept
         assert chosen is not None  # the default was tried on all folds
-        labels = np.concatenate([self._labels(number) for number in others])
-        said = np.concatenate([self.said[chosen][number] for number in others])
-        calibration = fit_calibration(said, labels)
-        return calibration.apply(self.said[chosen][left_out], labels.ndim == 2)
+        return self._shown(chosen, others, [left_out])
 
     def _explain(self, best: Candidate, folds: Sequence[int]) -> str:
         after = 100 * self._judged(best, folds).score

@@ -74,6 +74,7 @@ METHODS: dict[str, Method] = {
     "gcn-first-order-only": Method("robust", "first-order-only"),
     "gcn-first-order": Method("robust", "first-order"),
     "gcn-chebyshev": Method("robust", "chebyshev", cost=2),
+    "committee": Method(cost=3),
     "auto": Method("auto", cost=20),
     "deepwalk": Method(cost=30),
     "semi-embedding": Method(cost=30),

@@ -80,7 +80,7 @@ class FittedMethod:
     @property
     def labels_other_graphs(self) -> bool:
         """Whether it can label a graph that it was not trained on."""
-        return type(_make(self.method, self.params, (0,))[0]).labels_other_graphs
+        return _make(self.method, self.params, (0,))[0].labels_other_graphs
 
     def probabilities(
         self,

@@ -23,6 +23,7 @@ BASELINES: dict[str, str] = {
     "mlp": f"{_HERE}.mlp:MLPClassifier",
     "sgc": f"{_HERE}.sgc:SGCClassifier",
     "boosted-trees": f"{_HERE}.boosted_trees:BoostedTreesClassifier",
+    "committee": f"{_HERE}.committee:CommitteeClassifier",
 }
 
 

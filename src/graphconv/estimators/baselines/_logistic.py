@@ -13,6 +13,11 @@ from sklearn.linear_model import LogisticRegression
 from graphconv.estimators.baselines.transductive import FloatMatrix, in_all_classes
 from graphconv.graph import IntArray
 
+# Of so many rows the space they span is found faster than it is gained from.
+_FEW_ROWS = 500
+# Sparse columns as full as that, and no more numbers than that, are faster as a dense array.
+_FULL, _MOST_DENSE = 0.1, 30_000_000
+
 
 @dataclass(frozen=True, eq=False)
 class Logistic:
@@ -55,8 +60,8 @@ def fit_logistic(columns: Any, labels: IntArray, n_classes: int, C: float) -> Lo
     if not C > 0:
         raise ValueError(f"C must be above 0, got {C!r}")
     n_rows, n_columns = columns.shape
-    basis = _row_space(columns) if n_rows < n_columns else None
-    reduced = columns if basis is None else np.asarray(columns @ basis)
+    basis = _row_space(columns) if n_rows < min(n_columns, _FEW_ROWS) else None
+    reduced = _quick_to_multiply(columns) if basis is None else np.asarray(columns @ basis)
     model = LogisticRegression(C=C, max_iter=5000, tol=1e-5).fit(reduced, labels)
     weight = np.zeros((reduced.shape[1], n_classes))
     intercept = np.full(n_classes, -np.inf)
@@ -68,6 +73,13 @@ def fit_logistic(columns: Any, labels: IntArray, n_classes: int, C: float) -> Lo
         weight[:, model.classes_] = model.coef_.T
         intercept[model.classes_] = model.intercept_
     return Logistic(weight if basis is None else np.asarray(basis @ weight), intercept)
+
+
+def _quick_to_multiply(columns: Any) -> Any:
+    size = columns.shape[0] * columns.shape[1]
+    if sp.issparse(columns) and columns.nnz > _FULL * size and size <= _MOST_DENSE:
+        return columns.toarray()
+    return columns
 
 
 def _row_space(columns: Any) -> FloatMatrix:

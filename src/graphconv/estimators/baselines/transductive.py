@@ -63,11 +63,11 @@ class TransductiveClassifier(HeldOutMixin, ClassifierMixin, BaseEstimator, ABC):
     n_neighbors: int
     directed: bool
     random_state: Any
-    labels_other_graphs = False
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls.labels_other_graphs = cls._label_graph is not TransductiveClassifier._label_graph
+    @property
+    def labels_other_graphs(self) -> bool:
+        """Whether it can label a graph that it was not trained on."""
+        return type(self)._label_graph is not TransductiveClassifier._label_graph
 
     def fit(self: Self, X: Any, y: Any = None, *, adjacency: Any = None) -> Self:
         """Learn from the labelled nodes of a graph.
