@@ -19,17 +19,45 @@
 namespace graphconv {
 namespace {
 
-struct Job {
-    void (*body)(void*, int);
-    void* context;
-    int n_chunks;
-    std::atomic<int> next{0};
-
-    void work() {
-        for (int chunk; (chunk = next.fetch_add(1, std::memory_order_relaxed)) < n_chunks;) {
-            body(context, chunk);
+// Every thread begins with chunks of its own, the same ones in call after call: what it reads, it has
+// written itself as a rule, and finds in its own cache. When these are done it helps the others.
+class Job {
+public:
+    Job(void (*body)(void*, int), void* context, int n_chunks, int n_threads)
+        : body_(body),
+          context_(context),
+          n_shares_(n_threads < 1             ? 1
+                    : n_threads < kMostShares ? n_threads
+                                              : kMostShares) {
+        for (int k = 0; k < n_shares_; ++k) {
+            shares_[k].next = int(std::int64_t(n_chunks) * k / n_shares_);
+            shares_[k].end = int(std::int64_t(n_chunks) * (k + 1) / n_shares_);
         }
     }
+
+    // Thread 0 is the caller.
+    void work(int thread) {
+        for (int k = 0; k < n_shares_; ++k) {
+            Share& share = shares_[(thread + k) % n_shares_];
+            for (int chunk;
+                 (chunk = share.next.fetch_add(1, std::memory_order_relaxed)) < share.end;) {
+                body_(context_, chunk);
+            }
+        }
+    }
+
+private:
+    static constexpr int kMostShares = 32;
+
+    struct alignas(64) Share {  // a cache line each
+        std::atomic<int> next;
+        int end;
+    };
+
+    void (*body_)(void*, int);
+    void* context_;
+    int n_shares_;
+    Share shares_[kMostShares];
 };
 
 // The core that runs this thread; -1 if the system does not say.
@@ -60,7 +88,7 @@ public:
     void run(Job& job, int n_helpers) {
         std::unique_lock<std::mutex> owner(owner_, std::try_to_lock);
         if (!owner.owns_lock()) {  // another caller has the helpers
-            job.work();
+            job.work(0);
             return;
         }
         grow(n_helpers);
@@ -76,7 +104,7 @@ public:
         } else {
             wake_.notify_all();
         }
-        job.work();
+        job.work(0);
         std::unique_lock<std::mutex> lock(mutex_);
         job_ = nullptr;  // a helper that wakes from here on finds nothing and sleeps again
         is_open_ = false;
@@ -92,7 +120,7 @@ private:
     void grow(int n_helpers) {
         while (n_started_ < n_helpers) {
             try {
-                std::thread([this] { help(); }).detach();
+                std::thread([this, thread = n_started_ + 1] { help(thread); }).detach();
             } catch (const std::system_error&) {
                 return;  // no more threads to be had: the caller does the work
             }
@@ -100,7 +128,7 @@ private:
         }
     }
 
-    void help() {
+    void help(int thread) {
         std::unique_lock<std::mutex> lock(mutex_);
         for (;;) {
             lock.unlock();
@@ -112,7 +140,7 @@ private:
             if (--places_ == 0) is_open_ = false;
             ++active_;
             lock.unlock();
-            job->work();
+            job->work(thread);
             lock.lock();
             if (--active_ == 0) {
                 idle_.notify_one();
@@ -162,13 +190,13 @@ int threads() { return n_threads.load(std::memory_order_relaxed); }
 void set_threads(int n) { n_threads.store(n, std::memory_order_relaxed); }
 
 void parallel_for(int n_chunks, int n_threads, void (*body)(void*, int), void* context) {
-    Job job{body, context, n_chunks};
     int n_helpers = n_threads - 1;
     if (n_helpers > n_chunks - 1) {
         n_helpers = n_chunks - 1;
     }
+    Job job(body, context, n_chunks, n_helpers + 1);
     if (n_helpers <= 0) {
-        job.work();
+        job.work(0);
     } else {
         current_pool().run(job, n_helpers);
     }
