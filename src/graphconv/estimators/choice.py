@@ -38,7 +38,7 @@ from graphconv.estimators.fitted_method import FittedMethod
 from graphconv.graph import Graph
 from graphconv.graph.splits import check_trainable
 from graphconv.io.progress import Progress, silent
-from graphconv.training.calibration import fit_calibration
+from graphconv.training.calibration import Calibration, fit_calibration
 from graphconv.training.fit import VALIDATION_FRACTION, Watch, hold_out
 from graphconv.training.fitted import FittedGCN
 from graphconv.training.measures import Measure, measure_for
@@ -155,6 +155,7 @@ class Search:
         self.folds = self._make_folds()
         self.said: dict[Candidate, list[FloatMatrix]] = {}  # of each fold's test nodes, so far
         self.failed: set[Candidate] = set()
+        self.calibrations: dict[tuple[Candidate, tuple[int, ...], bool], Calibration] = {}
         self.placed: Graph | None = None  # the graph with position features, once they are needed
         self.is_narrow = False
         self.n_narrow = 0  # how many were tried narrow, where the best of them were then in full
@@ -324,9 +325,10 @@ class Search:
                 return cast(FloatMatrix, np.mean(each, axis=0))
             return np.concatenate([self.said[candidate][number] for number in folds])
 
-        labels = self._labels(known)
-        calibration = fit_calibration(said(known), labels)
-        return calibration.apply(said(folds), labels.ndim == 2)
+        key = (candidate, tuple(known), self.is_narrow)
+        if key not in self.calibrations:
+            self.calibrations[key] = fit_calibration(said(known), self._labels(known))
+        return self.calibrations[key].apply(said(folds), self.graph.is_multilabel)
 
     def _labels(self, folds: Sequence[int]) -> npt.NDArray[np.int64]:
         return np.concatenate([self.graph.labels[self.folds[k].test_index] for k in folds])
