@@ -6,11 +6,11 @@ python benchmarks/growth.py    prints the peak of a training on the large shape,
 from __future__ import annotations
 
 import heapq
+import itertools
 import multiprocessing
 import re
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from graphconv.graph import Graph, adjacency_from_edges
-from shapes import SHAPES, Ours, Shape
+from shapes import SHAPES, Ours, Shape, epoch_seconds
 from training import threads
 
 # Half of the nodes are labelled: every row is computed.
@@ -33,6 +33,7 @@ GROWTH: dict[str, dict[int, Shape]] = {
     "hidden": {n: replace(BASE, hidden=(n,)) for n in (8, 25, 80, 250, 800)},
     "layers": {n: replace(BASE, hidden=(16,) * (n - 1)) for n in (2, 6, 20, 60, 200)},
 }
+MOST_SHARES = 32  # kMostShares in native/pool.cpp
 CHUNKS = Path(__file__).resolve().parent.parent / "native" / "chunks.h"
 
 
@@ -41,7 +42,7 @@ def growth(quick: bool) -> dict[str, Any]:
     results = {}
     for what, rows in GROWTH.items():
         sizes = list(rows)[:3] if quick else list(rows)
-        seconds = [epoch_seconds(Ours(rows[n].graph(), rows[n].hidden)) for n in sizes]
+        seconds = [epoch_seconds(Ours(rows[n].graph(), rows[n].hidden), 5) for n in sizes]
         slope, begin = np.polyfit(np.log(sizes), np.log(seconds), 1)
         # Something that every epoch takes, and something for each of what there is more of.
         each, always = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
@@ -55,15 +56,6 @@ def growth(quick: bool) -> dict[str, Any]:
             "largest_step_log": float((seconds / power_law).max()),
         }
     return results
-
-
-def epoch_seconds(ours: Ours, n: int = 5) -> float:
-    seconds = []
-    for epoch in range(n + 1):
-        begin = time.perf_counter()
-        ours(epoch)
-        seconds.append(time.perf_counter() - begin)
-    return float(np.median(seconds[1:]))
 
 
 def cores(quick: bool) -> dict[str, Any]:
@@ -114,7 +106,8 @@ def _one_of_two(name: str, barrier: Any, found: Any) -> None:
 def schedule(quick: bool) -> dict[str, Any]:
     """How evenly a sum over neighbours is cut: the largest share of a thread, over the mean.
 
-    Chunks are cut as native/chunks.h cuts them, and each thread takes the next when it is done.
+    Chunks are cut as native/chunks.h cuts them. Each thread begins with some of its own, and takes
+    those of others when it is done.
     """
     constants = {
         name: int(value)
@@ -156,11 +149,18 @@ def power_law(n_nodes: int) -> Graph:
     return Graph(adjacency_from_edges(ends[::2], ends[1::2], n_nodes=n_nodes))
 
 
-def imbalance(shares: Any, n_threads: int) -> float:
-    busy = [0] * n_threads
-    for share in shares.tolist():
-        heapq.heappush(busy, heapq.heappop(busy) + share)
-    return max(busy) / (sum(busy) / n_threads)
+def imbalance(work: Any, n_threads: int) -> float:
+    """The time of all over that of an even cut; chunks are taken as native/pool.cpp has it."""
+    n_shares = min(n_threads, MOST_SHARES)
+    bounds = np.arange(n_shares + 1) * len(work) // n_shares
+    shares = [work[first:last].tolist()[::-1] for first, last in itertools.pairwise(bounds)]
+    threads = [(0, thread) for thread in range(n_threads)]  # busy until then
+    for _ in range(len(work)):
+        busy, thread = heapq.heappop(threads)
+        order = ((thread + k) % n_shares for k in range(n_shares))
+        chunk = next(shares[own].pop() for own in order if shares[own])
+        heapq.heappush(threads, (busy + chunk, thread))
+    return float(max(busy for busy, _ in threads) * n_threads / work.sum())
 
 
 def memory(quick: bool) -> dict[str, float]:

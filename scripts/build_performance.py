@@ -370,6 +370,7 @@ def users_data(part: dict[str, Any]) -> str:
             SHAPES[name],
             f"{row['seconds']:.4f}",
             f"{row['ratio']:.1f}x (goal {row['goal']:.0f}x)",
+            f"{row.get('alone', row['seconds']):.4f}",
             f"{row['attainable_seconds']:.4f}",
             f"{100 * row['share']:.0f} %",
             f"{row['fastest_peer']}, {row['peers'][row['fastest_peer']]['ratio']:.1f}x",
@@ -398,10 +399,11 @@ Seconds of an epoch with its validation pass, full batch, dropout 0.5, against p
 CSR adjacency matrix at its better number of threads. Attainable is the time of the multiply-adds at
 the fastest dense product here ({speed["flops"] / 1e9:.0f} GFlop/s on all cores; torch's own does
 {speed["torch_flops"] / 1e9:.0f}) and, after it, of the bytes at the speed of copying
-({speed["bytes"] / 1e9:.0f} GB/s). The fastest of the others is named, with how many times as long
-it takes.
+({speed["bytes"] / 1e9:.0f} GB/s); the share is that of an epoch without others in between, whose
+threads stay awake for a while. The fastest of the others is named, with how many times as long it
+takes.
 
-{table(["", "seconds", "plain torch", "attainable", "share", "fastest other"], ours)}
+{table(["", "in turns", "plain torch", "alone", "attainable", "share", "fastest other"], ours)}
 
 {table(["seconds", *rows], theirs)}
 
