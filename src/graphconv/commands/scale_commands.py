@@ -254,7 +254,7 @@ def verify(
 
     with screen.showing() as progress:
         n_bytes = verify_graph(folder, progress)
-    screen.note(f"{folder}: {in_units(n_bytes)} as they were written")
+    screen.note(f"{folder}: all files as they were written, {in_units(n_bytes)}")
     screen.result({"output": str(folder), "bytes": n_bytes})
 
 
