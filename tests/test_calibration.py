@@ -273,3 +273,32 @@ def test_command_line(monkeypatch, capsys, tmp_path):
     pairs = list(zip(confidence["calibrated"], confidence["plain"], strict=True))
     assert all(one[0] == other[0] for one, other in pairs)
     assert np.mean([one[1] - other[1] for one, other in pairs]) > 0.1
+
+
+@pytest.mark.parametrize("n_labels", [12, 300])
+@pytest.mark.parametrize("is_multilabel", [False, True])
+def test_no_other_temperature_and_doubt_do_better(n_labels, is_multilabel):
+    rng = np.random.default_rng(n_labels)
+    given = rng.dirichlet(np.full(3, 0.3), n_labels)  # far too sure, at times altogether wrong
+    labels = np.array(
+        [rng.choice(3, p=0.7 * share**0.5 / (share**0.5).sum() + 0.1) for share in given]
+    )
+    if is_multilabel:
+        labels = (rng.random(given.shape) < 0.7 * given + 0.15).astype(np.int64)
+    wanted = np.eye(3)[labels] if labels.ndim == 1 else labels
+    wanted = wanted + (1 / 3 - wanted if labels.ndim == 1 else 0.5 - wanted) / (n_labels + 1)
+
+    def loss(calibration):
+        said = calibration.apply(given, is_multilabel).astype(np.float64)
+        likely = wanted * np.log(said)
+        if is_multilabel:
+            likely += (1 - wanted) * np.log(np.maximum(1 - said, 2**-25))
+        return (np.log(calibration.temperature) / 0.5) ** 2 / 2 - likely.sum()
+
+    found = fit_calibration(given, labels)
+    others = [
+        Calibration(found.temperature * np.exp(power), doubt)
+        for power in np.linspace(-1, 1, 21)
+        for doubt in np.linspace(0, 0.5, 21)
+    ]
+    assert loss(found) <= min(map(loss, others)) + 1e-3

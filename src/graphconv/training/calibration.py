@@ -22,6 +22,8 @@ N_BINS = 15
 # Logits times or divided by more than this say nothing that a float32 can hold.
 _LARGEST_TEMPERATURE = 50.0
 _LARGEST_DOUBT = 0.5
+# How closely doubt is found.
+_DOUBT_STEP = 1e-4
 # Before any node is seen, the logarithm of the temperature is taken to lie this near to 0: 95 %
 # between 0.37 and 2.7. Five hundred nodes overrule it; thirty do not.
 _SPREAD = 0.5
@@ -313,24 +315,48 @@ def fit_calibration(probabilities: npt.NDArray[Any], labels: npt.NDArray[np.int6
     logits = _logits(probabilities, is_multilabel)
     wanted = _softened(labels, logits.shape[1])
 
-    def loss(calibration: Calibration) -> float:
-        unlikely = (np.log(calibration.temperature) / _SPREAD) ** 2 / 2
-        probabilities = np.maximum(_scale(logits, calibration, is_multilabel), _LEAST_PROBABILITY)
-        total = (wanted * np.log(probabilities)).sum()
+    even = 0.5 if is_multilabel else 1 / logits.shape[1]
+
+    def best(power: float) -> tuple[float, float]:
+        """The lowest loss with a temperature, given as its logarithm, and the doubt that has it."""
+        probabilities = _probabilities(logits / math.exp(power), is_multilabel)
+        doubt = _best_doubt(probabilities, wanted, even, is_multilabel)
+        probabilities += doubt * (even - probabilities)
+        total = _log_likelihood(probabilities, wanted)
         if is_multilabel:
-            total += (
-                (1 - wanted) * np.log(np.maximum(1 - probabilities, _LEAST_PROBABILITY))
-            ).sum()
-        return float(unlikely - total)
+            total += _log_likelihood(1 - probabilities, 1 - wanted)
+        return (power / _SPREAD) ** 2 / 2 - total, doubt
 
-    def best_temperature(doubt: float) -> Calibration:
-        limit = float(np.log(_LARGEST_TEMPERATURE))
-        power = _lowest(lambda power: loss(Calibration(np.exp(power), doubt)), -limit, limit)
-        return Calibration(float(np.exp(power)), doubt)
+    limit = math.log(_LARGEST_TEMPERATURE)
+    power = _lowest(lambda power: best(power)[0], -limit, limit)
+    return Calibration(math.exp(power), best(power)[1])
 
-    doubt = _lowest(lambda doubt: loss(best_temperature(doubt)), 0.0, _LARGEST_DOUBT)
-    candidates = [best_temperature(0.0), best_temperature(doubt)]
-    return min(candidates, key=loss)  # doubt that does not help is left out
+
+def _log_likelihood(probabilities: Floats, wanted: Floats) -> float:
+    return float((np.log(np.maximum(probabilities, _LEAST_PROBABILITY)) * wanted).sum())
+
+
+def _best_doubt(probabilities: Floats, wanted: Floats, even: float, is_multilabel: bool) -> float:
+    """The doubt that makes labels likeliest, by halves: the loss is convex in it."""
+    shift = even - probabilities
+    if is_multilabel:  # that a label is not there is an answer as well
+        probabilities = np.concatenate([probabilities, 1 - probabilities])
+        shift, wanted = np.concatenate([shift, -shift]), np.concatenate([wanted, 1 - wanted])
+    probabilities = np.maximum(probabilities, _LEAST_PROBABILITY)
+    wanted = wanted * shift
+
+    def helps(doubt: float) -> bool:
+        """Whether more doubt makes the labels likelier."""
+        return bool((wanted / (probabilities + doubt * shift)).sum() > 0)
+
+    low, high = 0.0, _LARGEST_DOUBT if helps(0.0) else 0.0
+    while high - low > _DOUBT_STEP:
+        middle = (low + high) / 2
+        if helps(middle):
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def _softened(labels: npt.NDArray[np.int64], n_classes: int) -> Floats:
