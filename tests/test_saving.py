@@ -73,8 +73,10 @@ def test_fit_takes_what_readers_return(tmp_path):
 
 def test_fit_takes_a_networkx_graph():
     club = nx.karate_club_graph()
-    for node in (0, 1, 32, 33):
-        club.nodes[node]["label"] = club.nodes[node]["club"]
+    for node, attributes in club.nodes(data=True):
+        side = attributes.pop("club")
+        if node in (0, 1, 32, 33):
+            attributes["label"] = side
     clf = GCNClassifier(max_epochs=20, random_state=0).fit(club)
     assert clf.classes_.tolist() == ["Mr. Hi", "Officer"]
     assert clf.predict().shape == (34,)

@@ -153,8 +153,11 @@ def _check_columns(X: Any) -> None:
             )
 
 
-def as_graph(data: Any) -> Any:
-    """The Graph of what a reader returned or of a networkx graph; anything else as it is."""
+def as_graph(data: Any, *, is_new: bool = False) -> Any:
+    """The Graph of what a reader returned or of a networkx graph; anything else as it is.
+
+    Of a new one it is said what attributes have no use: nobody sees the notes of its reader.
+    """
     # Who has such an object has imported its class.
     tables, networkx = map(sys.modules.get, ("graphconv.io.table_graph", "networkx"))
     if tables is not None and isinstance(data, tables.LoadedGraph):
@@ -164,7 +167,7 @@ def as_graph(data: Any) -> Any:
 
         loaded = from_networkx(data)
         for note in loaded.notes:
-            if "attributes not used" in note:  # nobody sees the notes of a graph that is fitted
+            if is_new and "attributes not used" in note:
                 warnings.warn(f"{note} (from_networkx can take them)", stacklevel=4)
         return loaded.graph
     return data
@@ -172,7 +175,7 @@ def as_graph(data: Any) -> Any:
 
 def graph_to_fit(estimator: Any, X: Any, y: Any, adjacency: Any) -> Graph:
     """The graph that an estimator's `fit` was given, whole or as arrays."""
-    X = as_graph(X)
+    X = as_graph(X, is_new=True)
     estimator.joins_neighbours_ = adjacency is None and not isinstance(X, Graph)
     if isinstance(X, Graph):
         if y is not None or adjacency is not None:

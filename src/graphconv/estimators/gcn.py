@@ -7,8 +7,7 @@ Arrays or a Graph enter `fit`, labels and probabilities of every node leave. The
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from graphconv.estimators._inputs import (
     array_of_names,
-    as_graph,
     graph_to_fit,
     graph_to_predict,
     seeds_of,
 )
-from graphconv.estimators.held_out import HeldOutMixin
+from graphconv.estimators.node_classifier import NodeClassifierMixin
 from graphconv.graph import Graph
 from graphconv.graph.names import Scaling
 from graphconv.models.settings import (
@@ -33,12 +31,10 @@ from graphconv.models.settings import (
     Settings,
     StoppingRule,
 )
-from graphconv.results.explanation import Explanation
 from graphconv.training.class_prior import with_class_prior
 from graphconv.training.out_of_fold import FitPredict, same_training
 
 if TYPE_CHECKING:
-    from graphconv.results.suggest import Suggestion
     from graphconv.training.fit import Watch
     from graphconv.training.fitted import FittedGCN, FloatMatrix
 
@@ -46,7 +42,11 @@ if TYPE_CHECKING:
 # scikit-learn's wrapping of transform's output would make its X obligatory. It takes the keyword in
 # an __init_subclass__ that mypy, for which the base classes are Any, can't see.
 class GCNClassifier(  # type: ignore[call-arg]
-    HeldOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
+    NodeClassifierMixin,
+    ClassifierMixin,
+    TransformerMixin,
+    BaseEstimator,
+    auto_wrap_output_keys=None,
 ):
     """Semi-supervised node classifier: a graph convolutional network.
 
@@ -210,6 +210,8 @@ class GCNClassifier(  # type: ignore[call-arg]
     array([0, 0, 1, 1])
     """
 
+    _saved_parameters = ("validation_fraction", "calibrate", "n_neighbors", "directed", "kernels")
+
     def __init__(
         self,
         preset: Literal["robust", "paper", "quick", "auto", "strong"] = "robust",
@@ -367,28 +369,11 @@ class GCNClassifier(  # type: ignore[call-arg]
     def _fit_predict(self) -> FitPredict:
         return same_training(self.fitted_)
 
-    def save(self, folder: str | Path) -> None:
-        """Write a model folder that `graphconv.load_model` and the command line read.
+    def _fitted(self) -> FittedGCN:
+        return self.fitted_
 
-        Parameters
-        ----------
-        folder : path
-            Made if need be. A model folder that is there is replaced; anything else is left alone.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from graphconv import GCNClassifier, load_dataset, load_model
-        >>> clf = GCNClassifier(random_state=0).fit(load_dataset("karate"))
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     clf.save(f"{folder}/karate")
-        ...     again = load_model(f"{folder}/karate")
-        >>> bool((again.predict_proba() == clf.predict_proba()).all())
-        True
-        """
-        from graphconv.estimators.saving import save_model
-
-        save_model(self, folder)
+    def _probabilities_of(self, graph: Graph) -> FloatMatrix:
+        return self._fitted_on_device().ensemble_probabilities(graph)
 
     def _set_fitted(self, fitted: FittedGCN) -> None:
         self.__dict__.pop("out_of_fold_", None)  # of an earlier fit
@@ -402,50 +387,6 @@ class GCNClassifier(  # type: ignore[call-arg]
         self.classes_ = array_of_names(fitted.graph.class_names)
         self.label_distributions_ = fitted.ensemble_probabilities()
         self.transduction_ = self._labels_of(self.label_distributions_)
-
-    def predict(self, X: Any = None, *, adjacency: Any = None) -> npt.NDArray[Any]:
-        """Label of each node; for several labels per node, a 0/1 matrix.
-
-        Without arguments: of every node of the training graph. With a Graph, or features and an
-        adjacency: of every node of that graph, which may be larger or another one. Where fit built
-        the graph itself, rows of X are attached to their nearest training rows.
-
-        Parameters
-        ----------
-        X : Graph, array or sparse matrix of shape (n_nodes, n_features), optional
-            Another graph, or the features of its nodes.
-        adjacency : array or sparse matrix of shape (n_nodes, n_nodes), optional
-            Its edges, where X does not bring them.
-
-        Returns
-        -------
-        array of shape (n_nodes,), or (n_nodes, n_classes) for several labels per node
-        """
-        return self._labels_of(self.predict_proba(X, adjacency=adjacency))
-
-    def _labels_of(self, probabilities: FloatMatrix) -> npt.NDArray[Any]:
-        if self.fitted_.graph.is_multilabel:
-            return (probabilities > 0.5).astype(np.int64)
-        return cast(npt.NDArray[Any], self.classes_[probabilities.argmax(axis=1)])
-
-    def predict_proba(self, X: Any = None, *, adjacency: Any = None) -> FloatMatrix:
-        """Probability of each class for each node.
-
-        Parameters
-        ----------
-        X, adjacency
-            As for `predict`.
-
-        Returns
-        -------
-        array of shape (n_nodes, n_classes)
-            In the order of `classes_`. Rows add up to 1, unless nodes have several labels.
-        """
-        check_is_fitted(self)
-        if X is None and adjacency is None:
-            return self.label_distributions_.copy()
-        graph, n_skipped = graph_to_predict(self, self.fitted_.graph, X, adjacency)
-        return self._fitted_on_device().ensemble_probabilities(graph)[n_skipped:]
 
     def transform(self, X: Any = None, *, adjacency: Any = None) -> FloatMatrix:
         """Hidden activations that enter the last layer; those of an ensemble side by side.
@@ -468,65 +409,6 @@ class GCNClassifier(  # type: ignore[call-arg]
         if self.fitted_.device != self.device:
             self.fitted_ = replace(self.fitted_, device=self.device)
         return self.fitted_
-
-    def explain(self, node: Any, graph: Graph | None = None, label: Any = None) -> Explanation:
-        """Why a node has its label: what each edge, neighbour and feature contributes, exactly.
-
-        Parameters
-        ----------
-        node : hashable
-            Id of a node; its row where fit was given arrays.
-        graph : Graph, optional
-            Where the node is. Default: the graph of the training.
-        label : hashable, optional
-            The class to explain. Default: the likeliest one.
-
-        Returns
-        -------
-        Explanation
-            A sentence, and the contributions of edges, neighbours and features.
-
-        Examples
-        --------
-        >>> from graphconv import GCNClassifier, load_dataset
-        >>> clf = GCNClassifier(random_state=0).fit(load_dataset("karate"))
-        >>> why = clf.explain(11)
-        >>> why.label == clf.predict()[11]
-        True
-        >>> why.edges[0].item
-        (11, 0)
-        """
-        from graphconv.results.explain import explain
-
-        check_is_fitted(self)
-        return explain(self.fitted_, node, as_graph(graph), label)
-
-    def suggest(self, n: int = 20, graph: Graph | None = None) -> tuple[Suggestion, ...]:
-        """The nodes whose labels would teach the model most, the best first.
-
-        Parameters
-        ----------
-        n : int
-            How many.
-        graph : Graph, optional
-            Where to choose from. Default: the graph of the training.
-
-        Returns
-        -------
-        tuple of Suggestion
-            Id, label now, confidence and gain of each.
-
-        Examples
-        --------
-        >>> from graphconv import GCNClassifier, load_dataset
-        >>> clf = GCNClassifier("paper", random_state=0).fit(load_dataset("cora"))
-        >>> len({suggestion.node for suggestion in clf.suggest(3)})
-        3
-        """
-        from graphconv.results.suggest import suggest
-
-        check_is_fitted(self)
-        return suggest(self.fitted_, n, as_graph(graph))
 
     @property
     def _n_features_out(self) -> int:

@@ -10,8 +10,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from graphconv.estimators.baselines import make_estimator
 from graphconv.estimators.baselines.transductive import TransductiveClassifier
 from graphconv.estimators.fitted_method import (
@@ -23,9 +21,6 @@ from graphconv.estimators.fitted_method import (
 from graphconv.estimators.gcn import GCNClassifier
 from graphconv.models.settings import Settings
 from graphconv.training.fitted import FittedGCN
-
-# What an estimator needs beside the model it was fitted to.
-_OWN = ("validation_fraction", "calibrate", "n_neighbors", "directed", "kernels")
 
 
 def save_model(model: Any, folder: str | Path) -> None:
@@ -40,13 +35,8 @@ def save_model(model: Any, folder: str | Path) -> None:
     """
     if isinstance(model, FittedGCN | FittedMethod):
         save_fitted(model, Path(folder))
-        return
-    check_is_fitted(model)
-    if isinstance(model, TransductiveClassifier):
+    else:
         model.save(folder)
-        return
-    own = {name: getattr(model, name) for name in _OWN}
-    save_fitted(model.fitted_, Path(folder), **own, joins_neighbours=model.joins_neighbours_)
 
 
 def load_model(folder: str | Path) -> GCNClassifier | TransductiveClassifier:
@@ -81,7 +71,7 @@ def load_model(folder: str | Path) -> GCNClassifier | TransductiveClassifier:
     model = GCNClassifier(
         "robust",
         **settings,
-        **{name: own[name] for name in _OWN if name in own},
+        **{name: own[name] for name in GCNClassifier._saved_parameters if name in own},
         ensemble=len(fitted.network.seeds),
         random_state=int(fitted.network.seeds[0]),
     )

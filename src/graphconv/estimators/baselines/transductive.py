@@ -8,28 +8,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.validation import check_is_fitted
 
 from graphconv.estimators._inputs import (
     array_of_names,
-    as_graph,
     graph_to_fit,
-    graph_to_predict,
     seeds_of,
 )
-from graphconv.estimators.held_out import HeldOutMixin
+from graphconv.estimators.node_classifier import NodeClassifierMixin
 from graphconv.graph import Graph, IntArray, symmetrise
 from graphconv.graph.scaling import FeatureScaler
 from graphconv.graph.splits import check_trainable
-from graphconv.results.explanation import Explanation
-from graphconv.results.suggest import Suggestion, suggest
 from graphconv.training.calibration import Calibration, fit_calibration
 from graphconv.training.out_of_fold import FitPredict
 
@@ -41,7 +35,7 @@ FloatMatrix = npt.NDArray[np.floating[Any]]
 Self = TypeVar("Self", bound="TransductiveClassifier")
 
 
-class TransductiveClassifier(HeldOutMixin, ClassifierMixin, BaseEstimator, ABC):
+class TransductiveClassifier(NodeClassifierMixin, ClassifierMixin, BaseEstimator, ABC):
     """A node classifier that labels the graph it is trained on, and perhaps others.
 
     A subclass has the parameters n_neighbors, directed and random_state among its own.
@@ -123,21 +117,8 @@ class TransductiveClassifier(HeldOutMixin, ClassifierMixin, BaseEstimator, ABC):
         self._label_all()
         return self
 
-    def predict(self, X: Any = None, *, adjacency: Any = None) -> npt.NDArray[Any]:
-        """Label of each node.
-
-        Without arguments: of every node of the training graph. With a Graph, or features and an
-        adjacency: of every node of that graph, where the method can label another graph.
-        """
-        return self._labels_of(self.predict_proba(X, adjacency=adjacency))
-
-    def predict_proba(self, X: Any = None, *, adjacency: Any = None) -> FloatMatrix:
-        """Probability of each class for each node; arguments as for `predict`."""
-        check_is_fitted(self)
-        if X is None and adjacency is None:
-            return self.label_distributions_.copy()
-        graph, n_skipped = graph_to_predict(self, self.graph_, X, adjacency)
-        return self._calibrate(self.uncalibrated(graph))[n_skipped:]
+    def _probabilities_of(self, graph: Graph) -> FloatMatrix:
+        return self._calibrate(self.uncalibrated(graph))
 
     def uncalibrated(self, graph: Graph) -> FloatMatrix:
         """Probabilities of all nodes of a graph as the method gives them."""
@@ -147,67 +128,6 @@ class TransductiveClassifier(HeldOutMixin, ClassifierMixin, BaseEstimator, ABC):
             averaged: FloatMatrix = self.restored_.probabilities(graph).mean(axis=1)
             return averaged
         return self._label_graph(graph)
-
-    def explain(self, node: Any, label: Any = None) -> Explanation:
-        """Why a node has its label: what its edges, neighbours and features contribute.
-
-        Parameters
-        ----------
-        node : hashable
-            Id of a node; its row where fit was given arrays.
-        label : hashable, optional
-            The class to explain. Default: the likeliest one.
-
-        Examples
-        --------
-        >>> from graphconv import load_dataset, make_estimator
-        >>> clf = make_estimator("label-propagation").fit(load_dataset("karate"))
-        >>> clf.explain(9).label
-        'community 2'
-        """
-        from graphconv.estimators.fitted_method import explain_fitted
-
-        check_is_fitted(self)
-        return explain_fitted(self._fitted(), node, None, label)
-
-    def suggest(self, n: int = 20, graph: Graph | None = None) -> tuple[Suggestion, ...]:
-        """The nodes whose labels would teach most, the best first.
-
-        Parameters
-        ----------
-        n : int
-            How many.
-        graph : Graph, optional
-            Where to choose from. Default: the graph of the training.
-        """
-        check_is_fitted(self)
-        return suggest(self._fitted(), n, as_graph(graph))
-
-    def save(self, folder: str | Path) -> None:
-        """Write a model folder that `graphconv.load_model` and the command line read.
-
-        Parameters
-        ----------
-        folder : path
-            Made if need be. A model folder that is there is replaced; anything else is left alone.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from graphconv import load_dataset, load_model, make_estimator
-        >>> clf = make_estimator("sgc", random_state=0).fit(load_dataset("karate"))
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     clf.save(f"{folder}/karate")
-        ...     again = load_model(f"{folder}/karate")
-        >>> again
-        SGCClassifier(random_state=0)
-        >>> bool((again.predict() == clf.predict()).all())
-        True
-        """
-        from graphconv.estimators.fitted_method import save_fitted
-
-        check_is_fitted(self)
-        save_fitted(self._fitted(), Path(folder), joins_neighbours=self.joins_neighbours_)
 
     def _fitted(self) -> FittedMethod | FittedGCN:
         """What it came to, apart from the estimator."""
@@ -228,6 +148,9 @@ class TransductiveClassifier(HeldOutMixin, ClassifierMixin, BaseEstimator, ABC):
     def _training_graph(self) -> Graph:
         return self.graph_
 
+    def _given_graph(self) -> Graph:
+        return self.graph_
+
     def _fit_predict(self) -> FitPredict:
         def fit_predict(graph: Graph, seed: int) -> FloatMatrix:
             again = clone(self).set_params(random_state=seed).fit(graph)
@@ -244,9 +167,6 @@ class TransductiveClassifier(HeldOutMixin, ClassifierMixin, BaseEstimator, ABC):
         raise ValueError(
             f"{type(self).__name__} labels only the nodes it was trained with, got another graph"
         )
-
-    def _labels_of(self, probabilities: FloatMatrix) -> npt.NDArray[Any]:
-        return cast(npt.NDArray[Any], self.classes_[probabilities.argmax(axis=1)])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

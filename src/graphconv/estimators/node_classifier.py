@@ -1,20 +1,28 @@
-"""What an estimator tells of labels that its models have not seen.
+"""What every fitted node classifier can be asked for.
 
-A fitted estimator enters; prediction sets, suspected labels and an honest accuracy leave. All three
-go by the same models, one for each fold of the labels, which are trained when first asked for.
+Labels, probabilities, reasons, suggestions and a saved folder; and, of labels that its models have
+not seen, prediction sets, suspected slips and an honest accuracy. These three go by the same
+models, one for each fold of the labels, which are trained when first asked for.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from graphconv.estimators._inputs import array_of_names, encode_targets, graph_to_predict
+from graphconv.estimators._inputs import (
+    array_of_names,
+    as_graph,
+    encode_targets,
+    graph_to_predict,
+)
 from graphconv.graph import Graph
 from graphconv.results.doubt import DoubtfulLabel, doubtful_labels
+from graphconv.results.explanation import Explanation
 from graphconv.results.prediction_sets import find_set_rule
 from graphconv.results.predictions import Predictions
 from graphconv.training.out_of_fold import FitPredict, OutOfFold, fit_folds
@@ -23,13 +31,154 @@ from graphconv.training.scores import Interval, accuracy_interval
 if TYPE_CHECKING:
     import pandas as pd
 
+    from graphconv.estimators.fitted_method import FittedMethod
+    from graphconv.results.suggest import Suggestion
+    from graphconv.training.fitted import FittedGCN, FloatMatrix
 
-class HeldOutMixin:
+
+class NodeClassifierMixin:
     """Methods that every node classifier of this package has.
 
-    The class says in `_training_graph` what it was trained on, in `_fit_predict` how the same
-    training goes on another graph, and has `predict_proba` and `classes_`.
+    The class says in `_training_graph` what it was trained on, in `_fitted` what that came to, in
+    `_probabilities_of` what it says of another graph and in `_fit_predict` how the same training
+    goes on one; and it has `classes_` and `label_distributions_`.
     """
+
+    # What it needs beside the model it was fitted to, once it is saved.
+    _saved_parameters: tuple[str, ...] = ()
+
+    classes_: npt.NDArray[Any]
+    label_distributions_: FloatMatrix
+    joins_neighbours_: bool
+
+    def predict(self, X: Any = None, *, adjacency: Any = None) -> npt.NDArray[Any]:
+        """Label of each node; for several labels per node, a 0/1 matrix.
+
+        Without arguments: of every node of the training graph. With a Graph, or features and an
+        adjacency: of every node of that graph, which may be larger or another one. Where fit built
+        the graph itself, rows of X are attached to their nearest training rows.
+
+        Parameters
+        ----------
+        X : Graph, array or sparse matrix of shape (n_nodes, n_features), optional
+            Another graph, or the features of its nodes.
+        adjacency : array or sparse matrix of shape (n_nodes, n_nodes), optional
+            Its edges, where X does not bring them.
+
+        Returns
+        -------
+        array of shape (n_nodes,), or (n_nodes, n_classes) for several labels per node
+        """
+        return self._labels_of(self.predict_proba(X, adjacency=adjacency))
+
+    def _labels_of(self, probabilities: FloatMatrix) -> npt.NDArray[Any]:
+        if self._training_graph().is_multilabel:
+            return (probabilities > 0.5).astype(np.int64)
+        labels: npt.NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
+        return labels
+
+    def predict_proba(self, X: Any = None, *, adjacency: Any = None) -> FloatMatrix:
+        """Probability of each class for each node.
+
+        Parameters
+        ----------
+        X, adjacency
+            As for `predict`.
+
+        Returns
+        -------
+        array of shape (n_nodes, n_classes)
+            In the order of `classes_`. Rows add up to 1, unless nodes have several labels.
+        """
+        check_is_fitted(self)
+        if X is None and adjacency is None:
+            return self.label_distributions_.copy()
+        graph, n_skipped = graph_to_predict(self, self._given_graph(), X, adjacency)
+        return self._probabilities_of(graph)[n_skipped:]
+
+    def explain(self, node: Any, graph: Graph | None = None, label: Any = None) -> Explanation:
+        """Why a node has its label: what each edge, neighbour and feature contributes, exactly.
+
+        Parameters
+        ----------
+        node : hashable
+            Id of a node; its row where fit was given arrays.
+        graph : Graph, optional
+            Where the node is. Default: the graph of the training.
+        label : hashable, optional
+            The class to explain. Default: the likeliest one.
+
+        Returns
+        -------
+        Explanation
+            A sentence, and the contributions of edges, neighbours and features.
+
+        Examples
+        --------
+        >>> from graphconv import GCNClassifier, load_dataset
+        >>> clf = GCNClassifier(random_state=0).fit(load_dataset("karate"))
+        >>> why = clf.explain(11)
+        >>> why.label == clf.predict()[11]
+        True
+        >>> why.edges[0].item
+        (11, 0)
+        """
+        from graphconv.estimators.fitted_method import explain_fitted
+
+        check_is_fitted(self)
+        return explain_fitted(self._fitted(), node, as_graph(graph), label)
+
+    def suggest(self, n: int = 20, graph: Graph | None = None) -> tuple[Suggestion, ...]:
+        """The nodes whose labels would teach the model most, the best first.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        graph : Graph, optional
+            Where to choose from. Default: the graph of the training.
+
+        Returns
+        -------
+        tuple of Suggestion
+            Id, label now, confidence and gain of each.
+
+        Examples
+        --------
+        >>> from graphconv import GCNClassifier, load_dataset
+        >>> clf = GCNClassifier("paper", random_state=0).fit(load_dataset("cora"))
+        >>> len({suggestion.node for suggestion in clf.suggest(3)})
+        3
+        """
+        from graphconv.results.suggest import suggest
+
+        check_is_fitted(self)
+        return suggest(self._fitted(), n, as_graph(graph))
+
+    def save(self, folder: str | Path) -> None:
+        """Write a model folder that `graphconv.load_model` and the command line read.
+
+        Parameters
+        ----------
+        folder : path
+            Made if need be. A model folder that is there is replaced; anything else is left alone.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from graphconv import GCNClassifier, load_dataset, load_model
+        >>> clf = GCNClassifier(random_state=0).fit(load_dataset("karate"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     clf.save(f"{folder}/karate")
+        ...     again = load_model(f"{folder}/karate")
+        >>> bool((again.predict_proba() == clf.predict_proba()).all())
+        True
+        """
+        from graphconv.estimators.fitted_method import save_fitted
+
+        check_is_fitted(self)
+        own = {name: getattr(self, name) for name in self._saved_parameters}
+        save_fitted(self._fitted(), Path(folder), **own, joins_neighbours=self.joins_neighbours_)
 
     def predictions_frame(self, X: Any = None, *, adjacency: Any = None) -> pd.DataFrame:
         """Label, confidence and probabilities of each node as a table, indexed by node id.
@@ -57,10 +206,10 @@ class HeldOutMixin:
         """
         check_is_fitted(self)
         known = self._training_graph()
-        probabilities = cast(Any, self).predict_proba(X, adjacency=adjacency)
+        probabilities = self.predict_proba(X, adjacency=adjacency)
         graph, n_skipped = graph_to_predict(self, known, X, adjacency)
         if n_skipped:  # rows attached to the training graph, which come after its own
-            probabilities = np.concatenate([cast(Any, self).predict_proba(), probabilities])
+            probabilities = np.concatenate([self.predict_proba(), probabilities])
         predictions = Predictions(
             graph, probabilities, known.class_names, known.is_multilabel, trained_on=known
         )
@@ -98,10 +247,10 @@ class HeldOutMixin:
         check_is_fitted(self)
         rule = find_set_rule(self.out_of_fold(), coverage)
         known = self._training_graph()
-        probabilities = cast(Any, self).predict_proba(X, adjacency=adjacency)
+        probabilities = self.predict_proba(X, adjacency=adjacency)
         graph, n_skipped = graph_to_predict(self, known, X, adjacency)
         if n_skipped:  # rows attached to the training graph: sets go by all of its nodes
-            probabilities = np.concatenate([cast(Any, self).predict_proba(), probabilities])
+            probabilities = np.concatenate([self.predict_proba(), probabilities])
         return rule.apply(graph, probabilities)[n_skipped:]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, adjacency: Any = None) -> float:
@@ -131,7 +280,7 @@ class HeldOutMixin:
         (1.0, 0.75)
         """
         codes, names = encode_targets(y)
-        predicted = cast(Any, self).predict(X, adjacency=adjacency)
+        predicted = self.predict(X, adjacency=adjacency)
         if codes.ndim == 2:
             is_known, is_right = (codes >= 0).all(axis=1), (codes == predicted).all(axis=1)
         else:
@@ -158,7 +307,7 @@ class HeldOutMixin:
         (True, True)
         """
         check_is_fitted(self)
-        probabilities = cast(Any, self).predict_proba()
+        probabilities = self.predict_proba()
         return doubtful_labels(self._training_graph(), self.out_of_fold(), probabilities)
 
     def estimate_accuracy(self) -> Interval:
@@ -183,7 +332,7 @@ class HeldOutMixin:
         check_is_fitted(self)
         graph = self._training_graph()
         test = graph.test_index
-        probabilities = cast(Any, self).predict_proba()
+        probabilities = self.predict_proba()
         found = accuracy_interval(graph.labels[test], probabilities[test])
         if found is None:
             held_out = self.out_of_fold()
@@ -204,10 +353,24 @@ class HeldOutMixin:
             self.out_of_fold_ = fit_folds(self._training_graph(), self._fit_predict())
         return self.out_of_fold_
 
+    # What every estimator with this mixin says:
+
     def _training_graph(self) -> Graph:
-        """The graph that the estimator was fitted to; every estimator with this mixin says it."""
+        """The graph that the model was trained on."""
+        raise NotImplementedError
+
+    def _given_graph(self) -> Graph:
+        """The graph that `fit` was given, which need not have what the training added to it."""
+        return self._training_graph()
+
+    def _fitted(self) -> FittedMethod | FittedGCN:
+        """What it came to, apart from the estimator."""
+        raise NotImplementedError
+
+    def _probabilities_of(self, graph: Graph) -> FloatMatrix:
+        """Class probabilities of all nodes of a graph."""
         raise NotImplementedError
 
     def _fit_predict(self) -> FitPredict:
-        """How the estimator is trained anew; every estimator with this mixin says it."""
+        """How the estimator is trained anew."""
         raise NotImplementedError
