@@ -99,3 +99,12 @@ def test_closed_streams_are_no_error(tmp_path, closed):
     done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, timeout=600)
     assert done.returncode == 0
     assert "model.json" in names(tmp_path / "m")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+@pytest.mark.parametrize("full", ["> /dev/full", "2> /dev/full"])
+def test_a_stream_that_takes_nothing_is_an_error(tmp_path, full):
+    environment = {**os.environ, "PYTHONPATH": PACKAGE_PLACE}
+    command = f"{sys.executable} -m graphconv train karate --max-epochs 2 -o m {full}"
+    done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, timeout=600)
+    assert done.returncode == 2

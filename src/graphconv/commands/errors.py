@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import sys
+from contextlib import suppress
 
 import typer
 import typer.exceptions
@@ -65,5 +66,6 @@ def _os_error(error: OSError) -> str:
 
 
 def _fail(text: str) -> int:
-    print(for_terminal(f"graphconv: {printable(one_line(text))}", sys.stderr), file=sys.stderr)
+    with suppress(OSError):  # stderr itself may be what is full
+        print(for_terminal(f"graphconv: {printable(one_line(text))}", sys.stderr), file=sys.stderr)
     return 2
