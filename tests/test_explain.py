@@ -167,6 +167,16 @@ def test_a_hub_is_cut_down_to_what_the_model_uses_most(monkeypatch):
         assert part.probability == pytest.approx(full[part.item], abs=1e-6)
 
 
+@pytest.mark.parametrize(("steps", "n_tried"), [(2, 40), (8, 10)])
+def test_what_sees_far_is_cut_down_more(monkeypatch, steps, n_tried):
+    karate = load_dataset("karate")
+    fitted = fit_gcn(karate, overrides={"model": "grand", "steps": steps, "max_epochs": 2})
+    size = Neighbourhood(fitted, karate, 0).size
+    monkeypatch.setattr(explain_module, "WORK", 40 * size)
+    monkeypatch.setattr(explain_module, "FEWEST_EDITS", 1)
+    assert len(explain(fitted, 0).edges) == n_tried
+
+
 def test_another_class_and_several_labels():
     graph = random_graph(False, False, "dense")
     fitted = fit_gcn(graph, overrides=BRIEF)

@@ -21,7 +21,7 @@ from graphconv.results.neighbourhood import Edit, Neighbourhood, scaled_batch
 from graphconv.training.fitted import FittedGCN
 
 Array = npt.NDArray[Any]
-# Numbers to be computed for the edits of one kind: some seconds' worth.
+# Numbers to be computed for the edits of one kind: a second's worth.
 WORK = 500_000_000
 FEWEST_EDITS, MOST_EDITS = 100, 5000
 # Nodes of a neighbourhood whose own labels are worked out, to be shown.
@@ -147,7 +147,7 @@ class _Question:
 
     def limit(self, use: Array, what: str) -> tuple[IntArray, str]:
         """The most used of some things, in the order of their use, and a note if some are left."""
-        most = int(np.clip(WORK // self.around.size, FEWEST_EDITS, MOST_EDITS))
+        most = int(np.clip(WORK // self.around.work, FEWEST_EDITS, MOST_EDITS))
         order = np.argsort(-use, kind="stable")
         if len(order) <= most:
             return order, ""

@@ -117,11 +117,16 @@ class Neighbourhood:
 
     @cached_property
     def size(self) -> int:
-        """How many numbers one copy takes: a measure of what an edit costs."""
+        """How many numbers one copy takes."""
         network = self.fitted.network
         widest = max(own.n_terms * own.width for own in network.program.products)
         features = 0 if self.features is None else int(self.features.size)
         return int(self.adjacency.nnz) + len(self.rows) * widest * len(network.seeds) + features
+
+    @property
+    def work(self) -> int:
+        """How many numbers are computed for an edit, where a graph convolution counts them once."""
+        return self.size * max(2, self.n_hops) // 2
 
     def probabilities(self, edits: Sequence[Edit]) -> Array:
         """The node's probabilities after each edit, shape (n_edits, n_replicas, n_classes)."""
