@@ -49,6 +49,7 @@ CASES = {
     },
     "rates": {"hidden": (8, 8), "dropout": (0.3, 0.0, 0.6)},
     "batch": {"hidden": (8, 8), "normalisation": "batch", "jumping_knowledge": True},
+    "grand normalised": {"model": "grand", "normalisation": "batch"},
     "wide": {"hidden": (40,), "activation": "tanh"},
     "no dropout": {"dropout": 0.0},
     "last layer alone": {"hidden": ()},

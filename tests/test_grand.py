@@ -84,6 +84,45 @@ def test_narrow_features_are_propagated_before_their_product(targets):
     assert found[0][1].abs().max() > 0.01
 
 
+@pytest.mark.parametrize("to_features", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_normalised_it_leaves_out_whole_columns(to_features):
+    graph = Graph(PATH.adjacency, to_features(PATH.features), labels=[0, 1, 0])
+    settings = Settings(
+        model="grand",
+        hidden=(5,),
+        bias=False,
+        steps=2,
+        dropout=(0.5, 0),
+        row_dropout=0,
+        normalisation="batch",
+    )
+    network = build_model(graph, settings, [3, 4])
+    first, second = (network.parameters[f"layers.{k}.weight"] for k in (0, 1))
+    gain = network.parameters["gain"]
+    with torch.no_grad():
+        gain[:, 0, 0, 0] = torch.tensor([0.5, 3.0])
+    powers = [np.linalg.matrix_power(a_hat(), k) for k in range(3)]
+    mixed = torch.tensor(np.mean(powers, axis=0) @ PATH.features, dtype=torch.float32)
+    masks = list(np.ndindex(2, 2))
+    seen = set()
+    for epoch in range(30):
+        logits = network(make_batch(graph, n_hops=2), epoch)[:, 0]
+        slopes = torch.autograd.grad(logits[0, 0], [first, gain])
+        for number, kept in enumerate(masks):  # the same with torch, for each way to drop columns
+            factor = 2 * torch.tensor(kept) * gain[:, 0, 0, 0]
+            hidden = torch.relu(256 * mixed @ (factor[:, None] * first[:, 0, 0]))
+            spread = (hidden.var(dim=0, correction=0) + 1e-5).sqrt()
+            expected = (hidden - hidden.mean(dim=0)) / spread @ second[:, 0, 0]
+            if torch.allclose(logits, expected, rtol=1e-3, atol=1e-4):
+                seen.add(number)
+                wanted = torch.autograd.grad(expected[0, 0], [first, gain])
+                torch.testing.assert_close(slopes, wanted, rtol=1e-2, atol=1e-4)
+                break
+        else:
+            pytest.fail("each column counts or does not, for all nodes alike")
+    assert seen == {0, 1, 2, 3}
+
+
 def test_agreement_is_the_slope_of_its_loss():
     generator = torch.Generator().manual_seed(0)
     logits = [

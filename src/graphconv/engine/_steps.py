@@ -134,6 +134,38 @@ class DenseFeatureProduct(Step):
 
 
 @dataclass(frozen=True)
+class ColumnDropout(Step):
+    """Features, some of whose columns are dropped out, times weight: rows of the weight are.
+
+    A second weight, (n_features, 1, n_replicas, 1), is a gain of each column.
+    """
+
+    kernels: ModuleType
+    product: Step  # of all columns, as they are
+
+    def forward(self, given: Given) -> Array:
+        factor = self._factor(given)
+        return self.product.forward(Given((), (given.weights[0] * factor,), None))
+
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        weight, *gains = given.weights
+        mask, factor = self._mask(given), self._factor(given)
+        _, (slope,) = self.product.backward(gradient, Given((), (weight * factor,), None))
+        for_gains = [(slope * mask * weight).sum(axis=(1, 3), keepdims=True) for _ in gains]
+        return (), (slope * factor, *for_gains)
+
+    def _factor(self, given: Given) -> Array:
+        """What rows of the weight are multiplied by."""
+        return math.prod(given.weights[1:], start=self._mask(given))
+
+    def _mask(self, given: Given) -> Array:
+        weight = given.weights[0]
+        every = np.ones((len(weight), weight.shape[2]), dtype=weight.dtype)
+        kept: Array = self.kernels.dropout_dense(every, given.dropout, np.arange(len(weight)))
+        return kept[:, None, :, None]
+
+
+@dataclass(frozen=True)
 class HiddenProduct(Step):
     """Hidden values, after ReLU and dropout, times weight: one kernel for narrow layers."""
 

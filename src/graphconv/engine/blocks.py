@@ -276,6 +276,8 @@ class _Run:
 
     def _feature_product(self, value: Product, block: slice) -> Array:
         weight = self.arrays[value.weight.name]
+        if value.gain is not None:
+            weight = weight * self.arrays[value.gain.name]
         dense = weight.reshape(len(weight), -1)
         if self.features is None:
             # A part's ids are positions in the whole graph.

@@ -25,6 +25,7 @@ from graphconv.models.operations import (
     Activated,
     BatchNormalised,
     Bias,
+    ColumnsDropped,
     Dropped,
     Features,
     Multiple,
@@ -226,6 +227,12 @@ class DevicePlan:
         n_rows = self._n_rows(value)
         if isinstance(inner, Features):
             dropout = self._dropout(entered, dropouts)
+            if value.gain is not None:
+                weight = weight * self.parameters[value.gain.name]
+            if isinstance(entered, ColumnsDropped) and dropout is not None:
+                ids = torch.arange(len(weight), device=weight.device)
+                mask = kernels.dense_mask((len(weight), self.n_replicas), dropout, ids)
+                weight, dropout = weight * mask.to(weight.dtype)[:, None, :, None], None
             products = [
                 self._features_times(weight[:, :, replica].flatten(1), replica, dropout)
                 for replica in range(self.n_replicas)

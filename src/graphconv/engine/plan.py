@@ -24,6 +24,7 @@ from graphconv.engine._steps import (
     Array,
     Arrays,
     BatchNorm,
+    ColumnDropout,
     DenseDropout,
     DenseFeatureProduct,
     DroppedFeatureSum,
@@ -48,6 +49,7 @@ from graphconv.models.operations import (
     Activated,
     BatchNormalised,
     Bias,
+    ColumnsDropped,
     Dropped,
     Features,
     Multiple,
@@ -464,10 +466,11 @@ class _Builder:
         assert not (batch.is_summed and dropout), "what was summed beforehand can't be dropped out"
         n_rows = len(batch.rows) if batch.is_summed else self.n_rows(value)
         step: Step
+        by_column = isinstance(dropout, ColumnsDropped) or value.gain is not None
         if isinstance(batch.features, np.ndarray):
             features = batch.features[:n_rows]
             step = DenseFeatureProduct(self.kernels, features, batch.rows[:n_rows])
-        elif batch.features is None and dropout is None:
+        elif batch.features is None and (dropout is None or by_column):
             step = WeightRows(None if batch.is_whole else batch.rows[:n_rows])
         else:
             rows = batch.identity_features if batch.features is None else batch.features
@@ -477,6 +480,11 @@ class _Builder:
             elif batch.is_summed and self.arrays[value.weight.name][0].size >= LEAST_PACKED:
                 packed = batch.packed_features(self.kernels)  # of a batch that is used many times
             step = FeatureProduct(self.kernels, rows, batch.rows[:n_rows], packed)
+        if by_column:
+            assert not bias, "columns are dropped where nothing is summed beforehand"
+            gains = [] if value.gain is None else [value.gain]
+            dropping = ColumnDropout(self.kernels, step)
+            return self._call(dropping, [value.weight, *gains], dropout=dropout, n_rows=n_rows)
         return self._call(step, [value.weight, *bias], dropout=dropout, n_rows=n_rows)
 
     def is_part(self, value: Value) -> bool:
@@ -579,6 +587,7 @@ class _Builder:
                 isinstance(product, Product)
                 and self.program.users[product] == [value]
                 and product.n_terms == 1
+                and not isinstance(product.inputs[0], ColumnsDropped)
                 and self._is_dense(product.inputs[0])
                 and self._sum_comes_first(value, product)
             ):
@@ -593,9 +602,10 @@ class _Builder:
         """
         found: dict[Value, Product] = {}
         for product in self.program.products:
-            inner = product.inputs[0]
-            inner = inner.inputs[0] if isinstance(inner, Dropped) else inner
+            entered = product.inputs[0]
+            inner = entered.inputs[0] if isinstance(entered, Dropped) else entered
             may_wait = product.n_terms == 1 and product not in self.postponed
+            may_wait = may_wait and not isinstance(entered, ColumnsDropped)
             if self.batch.has_halo or not (
                 may_wait and isinstance(inner, Features) and self._is_dense(inner)
             ):

@@ -78,7 +78,8 @@ class GCNClassifier(  # type: ignore[call-arg]
     normalisation : str, optional
         What hidden values go through before the activation: 'layer' gives those of a node mean 0
         and variance 1, 'batch' those of a column over the nodes that a step of training computes;
-        prediction takes running means of these. One of none, layer, batch.
+        prediction takes running means of these. With grand, 'batch' comes after the activation, and
+        each feature has a gain. One of none, layer, batch.
     residual : bool, optional
         Add a hidden layer's input to its output.
     jumping_knowledge : bool, optional

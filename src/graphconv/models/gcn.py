@@ -19,6 +19,8 @@ from graphconv.models.settings import Settings
 class GCN(Model):
     """Graph convolutional network of any depth; with the rule "none" a multi-layer perceptron."""
 
+    normalises_first = True  # before the activation, and not after it
+
     def __init__(
         self, n_features: int, n_classes: int, settings: Settings, graph: Propagation
     ) -> None:
@@ -34,7 +36,11 @@ class GCN(Model):
 
     def _bias(self, k: int, width: int) -> Parameter | None:
         # Batch normalisation takes a bias away again: only rounding would move it.
-        is_taken = self.settings.normalisation == "batch" and k < len(self.settings.hidden)
+        is_taken = (
+            self.normalises_first
+            and self.settings.normalisation == "batch"
+            and k < len(self.settings.hidden)
+        )
         return (
             None if is_taken or not self.settings.bias else self.vector(f"layers.{k}.bias", width)
         )
@@ -48,6 +54,19 @@ class GCN(Model):
             starts |= {"mean": 0.0, "variance": 1.0}
         return [self.vector(f"layers.{k}.norm.{own}", width, at) for own, at in starts.items()]
 
+    def dropped(self, h: Value, layer: int) -> Value:
+        """What is left of a layer's input in training."""
+        return dropout(h, self.dropout_rate(layer))
+
+    def activated(self, h: Value, norm: list[Parameter] | None) -> Value:
+        """What a hidden layer gives."""
+        function = self.settings.activation
+        if norm is None:
+            return activate(h, function)
+        if self.normalises_first:
+            return activate(normalise(h, *norm), function)
+        return normalise(activate(h, function), *norm)
+
     def mixed(self, h: Value, layer: int, graph: Propagation) -> Value:
         """What the graph makes of a layer's product: A-hat H W."""
         return graph.propagate(h)
@@ -58,12 +77,11 @@ class GCN(Model):
         for k, (weight, bias, norm) in enumerate(self.layers):
             if self.settings.jumping_knowledge and k == len(self.layers) - 1:
                 h = reduce(add, hidden)
-            entered = dropout(h, self.dropout_rate(k))
+            entered = self.dropped(h, k)
             h = self.mixed(entered @ weight, k, graph)
             h = h if bias is None else h + bias
-            h = h if norm is None else normalise(h, *norm)
             if k < len(self.layers) - 1:
-                h = activate(h, self.settings.activation)
+                h = self.activated(h, norm)
                 if self.settings.residual and k > 0 and h.width == entered.width:
                     h = h + entered
                 hidden.append(h)

@@ -10,14 +10,22 @@ mask X. A node thus learns to do without any one of its neighbours. Several copi
 drawn at a time, and all nodes, labelled or not, are made to agree with the copies' sharpened mean;
 see `graphconv.engine.agreement`. K is `steps`. The mask commutes with the first weight, so what is
 propagated is X W, which is narrow. The authors drop out elements of X-bar; here those of X are.
+
+With batch normalisation they normalise X-bar, with a gain for each column, and what the activation
+gives. Rows of X that add up to 1 make columns of X-bar vary by so little that the former mostly
+multiplies by a number, which is what is done here. Dropout then takes whole columns, which to any
+one node is the same as elements of X-bar and commutes as well: averaging undoes that of X.
 """
 
 from __future__ import annotations
 
 from graphconv.models.gcn import GCN
-from graphconv.models.operations import Value, drop_rows
+from graphconv.models.operations import Value, drop_columns, drop_rows
 from graphconv.models.propagation import Propagation, require_renormalised
 from graphconv.models.settings import Settings
+
+# What the authors' normalisation multiplies most columns of X-bar by, on Pubmed 240 to 280.
+ENLARGED = 256.0
 
 
 class GRAND(GCN):
@@ -29,7 +37,15 @@ class GRAND(GCN):
         self, n_features: int, n_classes: int, settings: Settings, graph: Propagation
     ) -> None:
         require_renormalised(graph, "grand")
+        self.is_normalised = settings.normalisation == "batch"
+        self.normalises_first = not self.is_normalised
         super().__init__(n_features, n_classes, settings, graph)
+        self.gain = self.weight("gain", n_features, 1, start=1.0) if self.is_normalised else None
+
+    def dropped(self, h: Value, layer: int) -> Value:
+        if layer == 0 and self.is_normalised:
+            return drop_columns(h, self.dropout_rate(layer), self.gain)
+        return super().dropped(h, layer)
 
     def mixed(self, h: Value, layer: int, graph: Propagation) -> Value:
         if layer > 0:
@@ -39,4 +55,5 @@ class GRAND(GCN):
         for _ in range(self.settings.steps):  # Horner's scheme
             total = start + graph.propagate(total)
         kept = 1 - self.settings.row_dropout  # undoes that what dropout keeps is made larger
-        return kept / (self.settings.steps + 1) * total
+        factor = ENLARGED if self.is_normalised else 1.0
+        return factor * kept / (self.settings.steps + 1) * total

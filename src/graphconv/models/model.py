@@ -58,8 +58,10 @@ class Model(ABC):
         """Whether nodes without a label take part in training, by the agreement of copies."""
         return self.n_copies > 1 and self.settings.agreement > 0
 
-    def weight(self, name: str, n_in: int, n_out: int, n_terms: int = 1) -> Parameter:
-        return self._declared(Parameter(name, (n_in, n_terms, n_out)))
+    def weight(
+        self, name: str, n_in: int, n_out: int, n_terms: int = 1, start: float | None = None
+    ) -> Parameter:
+        return self._declared(Parameter(name, (n_in, n_terms, n_out), start))
 
     def vector(self, name: str, width: int, start: float = 0.0) -> Parameter:
         return self._declared(Parameter(name, (width,), start))

@@ -76,10 +76,26 @@ class RowsDropped(Dropped):
 
 
 @dataclass(frozen=True, eq=False)
+class ColumnsDropped(Dropped):
+    """Features with some columns dropped out in training: no node sees these.
+
+    A gain, which is a weight with one output, is what each column is multiplied by.
+    """
+
+    gain: Parameter | None
+
+
+@dataclass(frozen=True, eq=False)
 class Product(Value):
     """The input times a weight, for each of its terms."""
 
     weight: Parameter
+
+    @property
+    def gain(self) -> Parameter | None:
+        """What the rows of the weight are multiplied by beforehand."""
+        (entered,) = self.inputs
+        return entered.gain if isinstance(entered, ColumnsDropped) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +171,11 @@ def dropout(x: Value, rate: float) -> Value:
 
 def drop_rows(x: Value, rate: float) -> Value:
     return RowsDropped((x,), x.width, rate)
+
+
+def drop_columns(x: Value, rate: float, gain: Parameter | None = None) -> Value:
+    assert isinstance(x, Features), "only of features can whole columns be dropped"
+    return ColumnsDropped((x,), x.width, rate, gain)
 
 
 def activate(x: Value, function: str) -> Value:
@@ -238,7 +259,12 @@ class Program:
     @property
     def weights(self) -> list[Parameter]:
         """What an L2 penalty may rest on, from the features upwards."""
-        return [product.weight for product in self.products]
+        return [
+            own
+            for product in self.products
+            for own in (product.weight, product.gain)
+            if own is not None
+        ]
 
     @cached_property
     def embedding(self) -> Value | None:
@@ -250,8 +276,12 @@ class Program:
 
     @property
     def features_kept(self) -> float:
-        """The share of features that dropout keeps in training."""
-        rates = [own.rate for own in self.dropouts if isinstance(own.inputs[0], Features)]
+        """The share of features that dropout keeps in training, where each is drawn by itself."""
+        rates = [
+            own.rate
+            for own in self.dropouts
+            if isinstance(own.inputs[0], Features) and not isinstance(own, ColumnsDropped)
+        ]
         return 1 - min(rates, default=0.0)
 
     @property

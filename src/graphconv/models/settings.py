@@ -75,7 +75,8 @@ class Settings:
         MODEL,
         "What hidden values go through before the activation: 'layer' gives those of a node mean "
         "0 and variance 1, 'batch' those of a column over the nodes that a step of training "
-        "computes; prediction takes running means of these.",
+        "computes; prediction takes running means of these. With grand, 'batch' comes after the "
+        "activation, and each feature has a gain.",
     )
     residual: bool = setting(False, SWITCH, MODEL, "Add a hidden layer's input to its output.")
     jumping_knowledge: bool = setting(
@@ -273,6 +274,7 @@ STRONG = Settings(
     steps=8,
     weight_decay_layers="all",
     learning_rate=0.03,
+    max_epochs=5000,
     early_stopping="lowest",
     patience=60,
 )
