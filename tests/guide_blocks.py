@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import os
 import re
 import shlex
@@ -16,6 +17,7 @@ import sys
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest import mock
 
 from tests.command_line import PACKAGE_PLACE, ROOT
 
@@ -154,6 +156,8 @@ class Runner:
             with (
                 contextlib.redirect_stdout(printed),
                 contextlib.redirect_stderr(printed),
+                # A slow machine prints how far it is; no page shows that.
+                mock.patch("graphconv.commands.console.LINE_EVERY", math.inf),
                 warnings.catch_warnings(),
             ):
                 warnings.simplefilter("default")
