@@ -10,7 +10,7 @@ import pytest
 from tests.kernel_cases import KERNELS, needs_native
 
 from graphconv import Graph, Settings, kernels
-from graphconv.engine import plan
+from graphconv.engine import planning
 from graphconv.engine.replicas import Replicas
 from graphconv.training.fit import build_model, full_batches
 
@@ -65,8 +65,8 @@ def test_features_are_dropped_out_on_the_way_or_before_with_one_result(
     on_the_way, slopes, scores = first_epoch(kernel, n_seeds, 0.5)
     assert on_the_way.calls.count("propagate_dropped") == 1
     assert "dropout_dense" not in on_the_way.calls
-    monkeypatch.setattr(plan, "MOST_SUMS", 0)
-    monkeypatch.setattr(plan, "sum_comes_first", lambda size: not size.for_input)
+    monkeypatch.setattr(planning, "MOST_SUMS", 0)
+    monkeypatch.setattr(planning, "sum_comes_first", lambda size: not size.for_input)
     before, others, same_scores = first_epoch(kernel, n_seeds, 0.5)
     assert "propagate_dropped" not in before.calls
     assert before.calls.count("dropout_dense") == 1

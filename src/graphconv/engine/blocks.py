@@ -24,7 +24,7 @@ import torch
 from graphconv.engine._steps import Given
 from graphconv.engine.batches import normalising_scales
 from graphconv.engine.network import Network
-from graphconv.engine.plan import row_step
+from graphconv.engine.planning import row_step
 from graphconv.graph import Graph
 from graphconv.graph.mapping import release
 from graphconv.graph.scaling import FeatureScaler, StoredFeatures

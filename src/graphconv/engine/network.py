@@ -18,7 +18,8 @@ from torch import Tensor
 from graphconv.engine._steps import softplus
 from graphconv.engine.batches import Batch
 from graphconv.engine.device_plan import BatchOnDevice, DevicePlan
-from graphconv.engine.plan import Plan, make_plan
+from graphconv.engine.plan import Plan
+from graphconv.engine.planning import make_plan
 from graphconv.kernels import Dropout, torch_device
 from graphconv.kernels.hashing import hash_key
 from graphconv.models.model import Model
