@@ -53,10 +53,11 @@ def wl_colours(
     if given.shape != (n_nodes,):
         raise ValueError(f"colours must have one entry per node ({n_nodes}), got {given.shape}")
     current: IntArray = np.unique(given, return_inverse=True)[1].astype(np.int64)
+    # Every round but the last makes more colours, so there are no more rounds than nodes.
+    n_rounds = n_nodes if max_iterations is None else max_iterations
     # Paper: a node's new colour is a hash of its neighbours' colours alone; here: its own colour
     # counts as well, because without it two rounds may merge what one round told apart.
-    # Every round but the last makes more colours, so there are no more rounds than nodes.
-    for _ in range(n_nodes if max_iterations is None else max_iterations):
+    for _ in range(n_rounds):
         refined = _refine(matrix, current)
         # Old colours come first in the order, so a round without news leaves the numbers alone.
         if np.array_equal(refined, current):
