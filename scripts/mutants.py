@@ -47,7 +47,8 @@ KNOWN = ROOT / "scripts" / "mutants_known.json"
 LOG = ROOT / "build" / "mutants.txt"  # a line for each fault that was noticed
 REACH = ROOT / "build" / "mutants_reach"  # what each test file reaches, one file each
 PUBLISHED = ROOT / "measured" / "mutants.json"
-# The tests that a folder's faults are tried against: those that ask something of its results.
+# The tests that a folder's faults are tried against, besides the examples in its docstrings: those
+# that ask something of its results.
 TESTS = {
     "models": [
         "test_model", "test_propagation", "test_settings", "test_spectral_filter", "test_appnp",
@@ -73,7 +74,7 @@ TESTS = {
     "results": [
         "test_explain", "test_predictions", "test_suggest", "test_inference", "test_drivers",
         "test_labelling", "test_label_file", "test_provenance", "test_held_out",
-        "test_methods_life",
+        "test_methods_life", "test_golden_models", "test_hostile_files",
     ],
 }  # fmt: skip
 # Only torchrun's processes run these, and they import the files as they are.
@@ -413,10 +414,14 @@ def _digest(paths: Iterable[Path]) -> str:
 
 
 def _reach_of_file(test: Path) -> dict[str, Any]:
-    """Which lines each test of a file runs, and for how long; kept until one of these changes."""
-    helpers = sorted(path for path in test.parent.glob("*.py") if "test_" not in path.name)
+    """Which lines each test of a file runs, and for how long; kept until one of these changes.
+
+    Of a folder of the source it is the examples in its docstrings.
+    """
+    folder = test if test.is_dir() else test.parent
+    helpers = sorted(path for path in folder.glob("*.py") if "test_" not in path.name)
     own = _digest([test, *helpers, *(ROOT / "tests").glob("conftest.py")])
-    kept = REACH / f"{test.relative_to(ROOT / 'tests').as_posix().replace('/', '-')}.json"
+    kept = REACH / f"{test.relative_to(ROOT).as_posix().replace('/', '-')}.json"
     if kept.is_file():
         found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
         files = [Path(file) for file in found["lines"]]
@@ -469,8 +474,8 @@ def reach_of(folder: str) -> Reach:
     """Which tests reach which lines of a folder's files, and how long each takes."""
     reach = Reach()
     modules: set[str] = set()
-    for name in TESTS[folder]:
-        found = _reach_of_file(ROOT / "tests" / f"{name}.py")
+    for test in [SOURCE / folder, *(ROOT / "tests" / f"{name}.py" for name in TESTS[folder])]:
+        found = _reach_of_file(test)
         reach.seconds.update(found["seconds"])
         reach.at_import.update((file, line) for file, line in found.get("at_import", ()))
         modules.update(found["modules"])
