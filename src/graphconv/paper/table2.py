@@ -83,7 +83,7 @@ _TEXT = (
     "give the same every time run once. Beside the mean are the median and the quartiles, which a "
     "single run that stopped too early does not move. Hyper-parameters were chosen on validation "
     "nodes by scripts/tune_baselines.py, with test labels removed; docs/log.md says where a test "
-    "figure prompted a wider search, and which settings are older than the script.",
+    "figure prompted a wider search.",
     "GCN is the paper's recipe, with the stopping rule of the authors' code: past epoch 10 it "
     "stops when the validation loss exceeds its mean over the ten epochs before. The paper's text "
     "says: when it does not decrease for 10 consecutive epochs. That is the row below it.",
