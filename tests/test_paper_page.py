@@ -53,7 +53,8 @@ def test_a_section_survives_json() -> None:
 
 def test_markdown() -> None:
     machine_line = (
-        "Measured on 2026-01-02: Abacus, 2 cores, 16 GB of memory; Linux, Python 3.11, numpy 2.0."
+        "Last measured on 2026-01-02: Abacus, 2 cores, 16 GB of memory; "
+        + "Linux, Python 3.11, numpy 2.0."
     )
     expected = [
         "# The paper, rerun",
@@ -80,7 +81,7 @@ def test_markdown_without_what_is_not_known() -> None:
     bare = {**RESULTS, "machine": {**RESULTS["machine"], "memory_gb": None}}
     bare["sections"] = {"x": Section("x", "Nothing").to_json()}
     expected = ["# The paper, rerun", page._PAPER]
-    expected += ["Measured on 2026-01-02: Abacus, 2 cores; Linux, Python 3.11, numpy 2.0."]
+    expected += ["Last measured on 2026-01-02: Abacus, 2 cores; Linux, Python 3.11, numpy 2.0."]
     assert page.to_markdown(bare) == "\n\n".join([*expected, "## Nothing"]) + "\n"
 
 

@@ -28,7 +28,7 @@ def machine_text(results: dict[str, Any]) -> str:
     hardware += [] if memory is None else [f"{memory:.0f} GB of memory"]
     software = [machine.pop("system"), f"Python {machine.pop('python')}"]
     software += [f"{name} {value}" for name, value in machine.items()]
-    return f"Measured on {results['date']}: {', '.join(hardware)}; {', '.join(software)}."
+    return f"Last measured on {results['date']}: {', '.join(hardware)}; {', '.join(software)}."
 
 
 def to_markdown(results: dict[str, Any]) -> str:
