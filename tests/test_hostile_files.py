@@ -159,13 +159,13 @@ def test_calibration_of_many_classes_takes_a_sample(monkeypatch):
     from graphconv.training import calibration
 
     seen = []
-    scale = calibration._scale
+    from_logits = calibration._probabilities
 
     def watched(logits, *more):
         seen.append(logits.shape)
-        return scale(logits, *more)
+        return from_logits(logits, *more)
 
-    monkeypatch.setattr(calibration, "_scale", watched)
+    monkeypatch.setattr(calibration, "_probabilities", watched)
     rng = np.random.default_rng(0)
     fit_calibration(rng.dirichlet(np.ones(2500), 2000), rng.integers(2500, size=2000))
     assert {*seen} == {(500, 2500)}
