@@ -5,6 +5,7 @@ import shlex
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from tests.command_line import COLUMNS, TABLES, write_papers
 
 from graphconv import Graph, load_dataset
@@ -151,6 +152,24 @@ def test_removal_finds_the_edge_and_the_feature_that_matter():
     assert few.notes == ("of 2 features the 1 heaviest were tried",)
     with pytest.raises(ValueError, match="class must be one of a, b"):
         explain_by_removal(relabel, graph, 0, ["a", "b"], label="c")
+
+
+@pytest.mark.parametrize("as_matrix", [np.array, sp.csr_array])
+def test_without_a_measured_feature_a_node_has_the_usual_value(as_matrix):
+    """A node is the more "b" the later its year: 2002 is little beside the median, all beside 0."""
+
+    def relabel(graph):
+        year = graph.features[:, [0]]
+        share = 0.5 + 0.01 * (np.ravel(year.toarray() if sp.issparse(year) else year) - 2000)
+        share = np.clip(share, 0, 1)
+        return np.stack([1 - share, share], axis=1)
+
+    features = as_matrix([[2002.0, 0], [1999, 0], [2000, 1]])
+    graph = Graph(np.zeros((3, 3)), features=features, feature_names=["year", "word"])
+    why = explain_by_removal(relabel, graph, 0, ["a", "b"])
+    assert [part.item for part in why.features] == ["year"]
+    assert why.features[0].probability == pytest.approx(0.02)
+    assert why.features[0].detail == "value 2002, usually 2000"
 
 
 def test_features_are_not_tried_where_the_method_ignores_them():

@@ -1,8 +1,10 @@
 """Why a node has its label, for any method: take something away, label again, compare.
 
-A way to label a graph and a node enter, an `Explanation` leaves. Each edge of the node, and
-each feature that it has, is taken away by itself. Nothing is assumed of the method, which may look
-further than that; what lies beyond the node's own edges is not taken apart.
+A way to label a graph and a node enter, an `Explanation` leaves. Each edge of the node is taken
+away by itself, and each of its features gets the usual value of all nodes, their median: 0 for
+words that few have, but not for a year, whose 0 would be further off than anything the method has
+met. Nothing is assumed of the method, which may look further than that; what lies beyond the node's
+own edges is not taken apart.
 """
 
 from __future__ import annotations
@@ -82,12 +84,15 @@ def explain_by_removal(
 
     ids = graph.node_ids.tolist()
     neighbours, about_edges = _strongest(_weights(graph, position), "edge", most_edits)
-    own_features = _own_features(graph, position)
-    if own_features:
-        bare = np.asarray(relabel(_without_features(graph, position, list(own_features))))
+    unusual, spread = _unusual_features(graph, position)
+    if unusual:
+        usual = {column: value for column, (_, value) in unusual.items()}
+        bare = np.asarray(relabel(_with_features(graph, position, usual)))
         if (bare[position] == own).all():  # the method does not look at features
-            own_features = {}
-    sizes = {column: abs(value) for column, value in own_features.items()}
+            unusual = {}
+    sizes = {
+        column: abs(here - usual) / spread[column] for column, (here, usual) in unusual.items()
+    }
     columns, about_features = _strongest(sizes, "feature", most_edits)
     edges = [
         contribution((ids[position], ids[other]), _without_edge(graph, position, other))
@@ -97,8 +102,8 @@ def explain_by_removal(
     features = [
         contribution(
             int(column) if names is None else names[column],
-            _without_features(graph, position, [column]),
-            f"value {own_features[column]:.4g}",
+            _with_features(graph, position, {column: unusual[column][1]}),
+            _said(*unusual[column]),
         )
         for column in columns
     ]
@@ -130,12 +135,32 @@ def _weights(graph: Graph, node: int) -> dict[int, float]:
     return both
 
 
-def _own_features(graph: Graph, node: int) -> dict[int, float]:
-    """Value of each feature that a node has, by its column."""
-    if graph.features is None:
-        return {}
-    row = sp.coo_array(graph.features[[node]])
-    return dict(zip(row.coords[1].tolist(), row.data.tolist(), strict=True))
+def _unusual_features(
+    graph: Graph, node: int
+) -> tuple[dict[int, tuple[float, float]], npt.NDArray[np.float64]]:
+    """A node's value and the usual one, by column, where they differ; and how columns spread."""
+    features: Any = graph.features
+    if features is None:
+        return {}, np.ones(0)
+    if sp.issparse(features):
+        features = sp.csc_array(features)
+        usual, spread = np.zeros(features.shape[1]), np.ones(features.shape[1])
+        # Where most nodes have 0, that is the median.
+        for column in np.flatnonzero(2 * np.diff(features.indptr) >= features.shape[0]):
+            dense = features[:, [int(column)]].toarray()
+            usual[column], spread[column] = np.median(dense), dense.std() or 1.0
+        here = features[[node]].toarray()[0]
+    else:
+        usual, spread = np.median(features, axis=0), features.std(axis=0, dtype=np.float64)
+        spread[spread == 0] = 1
+        here = features[node]
+    columns = np.flatnonzero(here != usual.astype(here.dtype))
+    pairs = {int(column): (float(here[column]), float(usual[column])) for column in columns}
+    return pairs, spread
+
+
+def _said(here: float, usual: float) -> str:
+    return f"value {here:.4g}" if usual == 0 else f"value {here:.4g}, usually {usual:.4g}"
 
 
 def _strongest(weights: dict[int, float], noun: str, most: int) -> tuple[list[int], str]:
@@ -151,15 +176,13 @@ def _without_edge(graph: Graph, one: int, other: int) -> Graph:
     return replace(graph, adjacency=adjacency.tocsr())
 
 
-def _without_features(graph: Graph, node: int, columns: list[int]) -> Graph:
+def _with_features(graph: Graph, node: int, values: dict[int, float]) -> Graph:
+    """The graph with other features of a node, given by column."""
     features: Any = graph.features
-    if sp.issparse(features):
-        features = features.tolil(copy=True)
-        features[node, columns] = 0
-        return replace(graph, features=features.tocsr())
-    features = features.copy()
-    features[node, columns] = 0
-    return replace(graph, features=features)
+    is_sparse = sp.issparse(features)
+    features = features.tolil(copy=True) if is_sparse else features.copy()
+    features[node, list(values)] = list(values.values())
+    return replace(graph, features=features.tocsr() if is_sparse else features)
 
 
 def _ordered(parts: list[Contribution]) -> tuple[Contribution, ...]:
