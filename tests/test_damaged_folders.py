@@ -163,6 +163,17 @@ def test_rows_longer_than_a_block_are_followed(monkeypatch):
             stored_checks.check_matrix("m", {**arrays, "m.indptr": wrong}, (9, 9))
 
 
+@pytest.mark.parametrize("name", ["n_features", "n_parts", "n_nodes_whole", "n_halo"])
+def test_sizes_of_a_part_are_whole_numbers(tmp_path, name):
+    folder = write_graph(tmp_path / "g")
+    partition_graph(folder, 2, method="contiguous")
+    path = folder / "parts-2" / "part-1" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({**manifest, name: float("inf")}))
+    with pytest.raises(ValueError, match=f"{name} must be a whole number, got inf"):
+        open_part(folder, 1, 2)
+
+
 def test_changed_parts_are_refused_or_harmless(tmp_path):
     folder = write_graph(tmp_path / "g")
     partition_graph(folder, 2, method="contiguous")

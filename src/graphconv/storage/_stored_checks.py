@@ -109,6 +109,13 @@ def check_numbers(name: str, array: Array, *, is_positive: bool = False) -> None
     release(array)
 
 
+def check_sizes(sizes: Mapping[str, Any]) -> None:
+    """Refuse sizes that are no whole numbers, or that no array can have."""
+    for name, value in sizes.items():
+        if not isinstance(value, int) or not 0 <= value < 2**63:
+            raise ValueError(f"{name} must be a whole number, got {value!r}")
+
+
 def check_range(name: str, array: Array, low: int, high: int) -> None:
     """Refuse whole numbers below `low`, or at least `high`."""
     for first in range(0, len(array), _BLOCK):

@@ -21,6 +21,7 @@ from graphconv.storage._stored_checks import (
     check_numbers,
     check_range,
     check_shape,
+    check_sizes,
 )
 from graphconv.storage.partition import PartSummary, parts_folder
 from graphconv.storage.stored_graph import (
@@ -33,6 +34,8 @@ from graphconv.storage.stored_graph import (
 )
 
 IntBounds = npt.NDArray[np.int64]
+# Of the whole graph, beside those of the part.
+_OTHER_SIZES = ("n_nodes_whole", "n_features", "n_parts")
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +119,9 @@ def open_part(folder: Path, part: int, n_parts: int) -> GraphPart:
 def _open(folder: Path, manifest: dict[str, Any]) -> GraphPart:
     specs = {k: StoredArray.from_json(k, v) for k, v in manifest["arrays"].items()}
     arrays = {name: spec.open(folder) for name, spec in specs.items()}
-    summary = PartSummary(**{field.name: manifest[field.name] for field in fields(PartSummary)})
+    sizes = {field.name: manifest[field.name] for field in fields(PartSummary)}
+    check_sizes({**sizes, **{name: manifest[name] for name in _OTHER_SIZES}})
+    summary = PartSummary(**sizes)
     n_own, n_local = summary.n_nodes, summary.n_nodes + summary.n_halo
     _check(arrays, manifest, n_own, n_local)
     features: Any = arrays.get("features")

@@ -27,7 +27,7 @@ from graphconv.graph import Graph
 from graphconv.graph.names import SPLIT_NAMES
 from graphconv.io.files import file_checksum, json_text, read_json, replacing_folder
 from graphconv.io.progress import Progress, counter, silent
-from graphconv.storage._stored_checks import KINDS, Checked, check_graph_arrays
+from graphconv.storage._stored_checks import KINDS, Checked, check_graph_arrays, check_sizes
 from graphconv.storage._stored_ids import StoredIds
 from graphconv.storage.memory import available_memory, in_units
 
@@ -337,9 +337,7 @@ def _graph_of(folder: Path, manifest: dict[str, Any], with_matrices: bool, again
     n_nodes, names, classes = manifest["n_nodes"], manifest["feature_names"], _class_names(manifest)
     sizes = {name: manifest[name] for name in ("n_nodes", *_KNOWN_SIZES)}
     sizes["n_entities"] = manifest.get("n_entities", n_nodes)  # ingest writes no relations
-    for name, value in sizes.items():
-        if not isinstance(value, int) or not 0 <= value < 2**63:
-            raise ValueError(f"{name} must be a whole number, got {value!r}")
+    check_sizes(sizes)
     if not 0 <= sizes["n_entities"] <= n_nodes:
         raise ValueError(f"n_entities must be at most {n_nodes}, got {sizes['n_entities']}")
     files = [folder / specs[name].file for name in arrays]
