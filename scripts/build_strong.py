@@ -33,8 +33,8 @@ lets the validation nodes say which one to take; `scripts/measure_strong.py` say
 accuracy in percent, mean and standard deviation over seeds, and processor seconds of one training
 without the choice; `make strong` prints it again and goes on where it was interrupted. The settings
 of the candidates were found on the validation nodes of these three public splits: the random splits
-draw their test nodes from all nodes, those among them. Measured before its authors' settings of
-GRAND for Citeseer and Pubmed became candidates; docs/log.md has what these reach with few seeds.
+draw their test nodes from all nodes, those among them. What GRAND's authors published for Citeseer
+and Pubmed is among the candidates.
 """
 
 
