@@ -147,6 +147,7 @@ def test_removal_finds_the_edge_and_the_feature_that_matter():
     assert why.features[0].item == 0
     assert why.features[0].probability == pytest.approx(0.4)
     assert why.features[1].probability == 0
+    assert [title for title, _, _ in why.tables()] == ["Features", "Edges"]  # all are its own
     few = explain_by_removal(relabel, graph, 0, ["a", "b"], label="a", most_edits=1)
     assert few.label == "a"
     assert few.notes == ("of 2 features the 1 heaviest were tried",)

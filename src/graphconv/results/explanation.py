@@ -197,9 +197,11 @@ class Explanation:
             rows = [[self._name(kind, part), *self._numbers(part)] for part in items]
             # Most tables have nothing to say in one of the last two.
             used = [n for n in range(5) if n < 3 or any(row[n] for row in rows)]
+            # Beside a table of neighbours, whose edges are the node's own, these are the others.
+            is_farther = name == "edge" and bool(self.neighbours)
             tables.append(
                 (
-                    f"{name.capitalize()}s" if name != "edge" else "Edges farther away",
+                    "Edges farther away" if is_farther else f"{name.capitalize()}s",
                     [columns[n] for n in used],
                     [[row[n] for n in used] for row in rows],
                 )
