@@ -100,6 +100,9 @@ def test_rule_of_the_papers_text_stops_each_replica_by_itself():
     [
         # Patience 3. Best accuracy first, then loss.
         ([(1.0, 0.5), (0.9, 0.6), (0.8, 0.6), (0.9, 0.6), (0.9, 0.6), (0.9, 0.6)], 6, 3),
+        # Of equals, a later one counts only with the lowest loss of all: 0.8 is not below 0.7.
+        ([(0.7, 0.5), (0.9, 0.6), (0.8, 0.6), (0.7, 0.6), (0.8, 0.6)], 5, 2),
+        ([(0.7, 0.5), (0.9, 0.6), (0.8, 0.6), (0.6, 0.6), (0.8, 0.6)], 0, 4),
         # The loss goes on improving, so training goes on, but the best accuracy was the first.
         ([(1.0, 0.9), (0.9, 0.8), (0.8, 0.8), (0.7, 0.8), (0.6, 0.8)], 0, 1),
         # The accuracy goes on improving while the loss rises.
@@ -120,7 +123,9 @@ def test_patience_rule_by_hand(figures, stopped, kept):
 @pytest.mark.parametrize(
     ("figures", "stopped", "kept"),
     [
-        # Patience 3. Falls of less than a hundredth do not count, though the lowest loss is kept.
+        # Patience 3. Falls of less than a hundredth do not count, though the lowest loss is kept,
+        # if it is the lowest of all: 0.8 is not below 0.7.
+        ([(0.7, 0.5), (0.9, 0.6), (0.8, 0.6), (0.8, 0.6), (0.8, 0.6)], 5, 2),
         ([(1.0, 0.5), (0.995, 0.5), (0.994, 0.5), (0.993, 0.5), (0.992, 0.5)], 4, 4),
         # They add up: 0.989 is more than a hundredth below the 1 of the last gain.
         ([(1.0, 0.5), (0.995, 0.5), (0.989, 0.5), (0.98, 0.5), (0.981, 0.5), (0.98, 0.5)], 6, 4),

@@ -121,7 +121,8 @@ class GCNClassifier(  # type: ignore[call-arg]
     early_stopping : str, optional
         'settled' stops once the accuracy on validation nodes has not risen and the loss on them not
         fallen by 1 % for so many epochs as patience says, and goes back to the most accurate
-        weights; 'best' does the same, but counts any gain; so does 'lowest', which goes back to the
+        weights (of equals the first, but for a later one with the lowest loss of all epochs so
+        far); 'best' does the same, but counts any gain; so does 'lowest', which goes back to the
         weights of the lowest loss. 'window' is the authors' rule: stop when the validation loss
         exceeds its mean over that many epochs before, and keep the last weights. 'consecutive' is
         the rule of the paper's text: stop once that loss has not fallen below its lowest for that

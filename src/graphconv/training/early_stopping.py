@@ -3,7 +3,9 @@
 Validation loss and accuracy of every epoch enter. The rules:
 
     settled  stop once the accuracy has not risen and the loss not fallen by 1 % for `patience`
-             epochs; end with the weights of the best accuracy and, among those, of the lowest loss
+             epochs; end with the weights of the best accuracy. Of several epochs that have it, a
+             later one takes the place of an earlier only with a loss below that of all epochs
+             before it, whatever accuracy they had
     best     the same, but however little the loss falls counts
     lowest   as best, but end with the weights of the lowest loss
     window   the authors' rule: past `patience` epochs, stop when the loss exceeds its mean over the
