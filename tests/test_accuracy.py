@@ -28,34 +28,47 @@ def cora_accuracies(preset, overrides, seeds=(0, 1, 2)):
 SEEDS = range(5)
 
 
-def published(row):
-    """Test accuracies of the first runs on Cora, as the committed log has them."""
+def committed_runs(row):
+    """The runs of one row on Cora, as the committed log has them, by their seed."""
     # Table 3 takes the paper's own rule from table 2.
     where = ("table2", "cora", "gcn") if row == "renormalised" else ("table3", "cora", row)
     with gzip.open(ROOT / "measured" / "runs.jsonl.gz", "rt", encoding="utf-8") as log:
         records = [json.loads(line) for line in log]
-    found = {
-        record["seed"]: record["test_accuracy"]
+    return {
+        record["seed"]: record
         for record in records
         if (record["experiment"], record["dataset"], record["method"]) == where
     }
-    return [found[seed] for seed in SEEDS]
+
+
+def is_mean_of(accuracies, mean, runs):
+    """Whether some runs may have this mean: it is within three standard errors of theirs."""
+    return abs(np.mean(accuracies) - mean) <= 3 * np.std(runs, ddof=1) / len(accuracies) ** 0.5
 
 
 def test_paper_preset_reaches_the_paper():
     fitted, accuracies = cora_accuracies("paper", {}, SEEDS)
-    assert accuracies.mean() == pytest.approx(81.5, abs=0.5)  # the paper's table 2
-    assert accuracies.min() >= 80
-    assert 150 <= fitted.n_epochs <= 200
+    runs = committed_runs("renormalised")
+    every = [run["test_accuracy"] for run in runs.values()]
+    assert len(every) == 100
+    assert is_mean_of(every, 81.5, every)  # the paper's table 2
+    assert is_mean_of(accuracies, 81.5, every)
+    # What was watched on the way, the mean of all five, ends with what was published of them.
+    assert fitted.n_epochs == max(runs[seed]["epochs"] for seed in SEEDS)
     history = fitted.history
-    assert history["train_loss"][-1] < history["train_loss"][0]
-    assert history["validation_accuracy"][-1] > 0.78
-    assert history["train_accuracy"][-1] > 0.95
+    assert {len(values) for values in history.values()} == {fitted.n_epochs}
+    validation = np.mean([runs[seed]["validation_accuracy"] for seed in SEEDS])
+    assert 100 * history["validation_accuracy"][-1] == pytest.approx(validation, abs=0.2)
+    for split in ("train", "validation"):
+        assert history[f"{split}_loss"][-1] < history[f"{split}_loss"][0]
 
 
-def test_robust_preset_is_good_on_cora_too():
-    fitted, accuracies = cora_accuracies("robust", {"max_epochs": 300}, seeds=[0])
-    assert accuracies.mean() == pytest.approx(82.3, abs=1)  # 20 seeds: 82.26
+def test_robust_preset_has_its_published_mean_on_cora():
+    fitted, accuracies = cora_accuracies("robust", {})
+    published = json.loads((ROOT / "measured" / "strong.json").read_text(encoding="utf-8"))
+    every = published["public/cora/robust"]["test"]
+    assert len(every) == 100
+    assert is_mean_of(accuracies, np.mean(every), every)
     assert fitted.scaler.kind == "l2"
 
 
@@ -72,4 +85,6 @@ def test_robust_preset_is_good_on_cora_too():
 )
 def test_every_rule_gives_what_was_published(row, overrides):
     _, accuracies = cora_accuracies("paper", overrides, SEEDS)
-    assert accuracies == pytest.approx(published(row), abs=0.25)  # at most two nodes of 1,000
+    runs = committed_runs(row)
+    published = [runs[seed]["test_accuracy"] for seed in SEEDS]
+    assert accuracies == pytest.approx(published, abs=0.25)  # at most two nodes of 1,000

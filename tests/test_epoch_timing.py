@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -114,6 +117,51 @@ def test_any_other_error_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(epoch_timing, "_epoch", fail)
     with pytest.raises(RuntimeError, match="no such device"):
         epoch_timing.measure_epochs("cuda", 1000, 3, FREE)
+
+
+@pytest.mark.parametrize("outcome", [{"seconds": 1.0}, None, ValueError("no such device")])
+def test_the_process_that_measures_tells_what_came_of_it(
+    outcome: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Any] = []
+
+    def measured(*given: Any) -> Any:
+        told.append(given)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(timing, "measure_epochs", measured)
+    monkeypatch.setattr(signal, "signal", lambda *given: told.append(given))
+    timing._measure(SimpleNamespace(send=told.append), "cpu", 1000, 3, FREE)  # type: ignore[arg-type]
+    # Ctrl-C is for the process that waits for it.
+    assert told == [(signal.SIGINT, signal.SIG_IGN), ("cpu", 1000, 3, FREE), outcome]
+
+
+def test_an_error_of_the_process_that_measures_is_raised_here() -> None:
+    with pytest.raises(RuntimeError, match="nowhere"):
+        timing._in_process("nowhere", 1000, 3, FREE)
+
+
+def test_a_process_is_ended_with_whoever_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    def said(*words: str) -> Any:
+        return SimpleNamespace(
+            **{word: lambda word=word: told.append(word) for word in words}, recv=interrupt
+        )
+
+    context = SimpleNamespace(
+        Pipe=lambda **how: (said("close"), said("close")),
+        Process=lambda **how: said("start", "terminate", "join"),
+    )
+    monkeypatch.setattr(multiprocessing, "get_context", lambda kind: context)
+    with pytest.raises(KeyboardInterrupt):
+        timing._in_process("cpu", 1000, 3, FREE)
+    assert told == ["start", "close", "terminate", "join", "close"]
 
 
 class Process:

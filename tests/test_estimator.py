@@ -16,6 +16,7 @@ from sklearn.semi_supervised import LabelSpreading
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from graphconv import GCNClassifier, Graph, load_dataset
+from graphconv.estimators.choice import Search
 
 EXPECTED_FAILURES = {
     "check_classifiers_classes": "labels -1 and 1: -1 marks unlabelled nodes, as in LabelSpreading"
@@ -43,6 +44,28 @@ def two_triangles():
     for i, j in edges:
         adjacency[i, j] = adjacency[j, i] = 1
     return adjacency
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.5])
+def test_so_many_labels_are_held_out_as_was_asked_for(fraction, monkeypatch):
+    """By a training, and by a search for settings before it."""
+    ring = np.roll(np.eye(200), 1, axis=1)
+    y = np.arange(200) % 2
+    searched = []
+
+    def look(search):
+        searched.append(search.graph)
+        raise InterruptedError
+
+    monkeypatch.setattr(Search, "run", look)
+    clf = GCNClassifier(validation_fraction=fraction, max_epochs=1, random_state=0)
+    trained = clf.fit(None, y, adjacency=ring + ring.T).fitted_.graph
+    with pytest.raises(InterruptedError):
+        clf.set_params(preset="quick").fit(None, y, adjacency=ring + ring.T)
+    for graph in (trained, *searched):
+        assert len(graph.validation_index) == 200 * fraction
+        assert sorted([*graph.train_index, *graph.validation_index]) == list(range(200))
+    assert np.array_equal(trained.validation_index, searched[0].validation_index)
 
 
 @pytest.mark.parametrize(

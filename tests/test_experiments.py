@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,34 @@ from graphconv.paper.page import to_html, to_markdown
 from graphconv.paper.section import Request
 from graphconv.paper.separability import is_separable
 from graphconv.paper.workers import n_cores, run_all
+from graphconv.report import figures
 
 
 def reproduce(what: str, wanted: Request) -> dict[str, Any]:
-    return commands.reproduce(what, wanted, Screen(quiet=True))
+    """Run an experiment; every picture that it names has to be there afterwards."""
+    results = commands.reproduce(what, wanted, Screen(quiet=True))
+    for section in results["sections"].values():
+        for figure in section["figures"]:
+            picture = (wanted.output / f"{figure['file']}.png").read_bytes()
+            assert picture.startswith(b"\x89PNG")
+            assert "</svg>" in (wanted.output / f"{figure['file']}.svg").read_text()
+            if figure["page"]:
+                assert "</html>" in (wanted.output / figure["page"]).read_text()
+    return results
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The figures that are written, by their name."""
+    found: dict[str, Any] = {}
+    save = figures.save_figure
+
+    def save_figure(figure: Any, path: Path) -> None:
+        found[path.name] = figure
+        save(figure, path)
+
+    monkeypatch.setattr(figures, "save_figure", save_figure)
+    return found
 
 
 def request(folder: Path, **more: Any) -> Request:
@@ -318,6 +343,34 @@ def test_baselines_run_until_their_mean_is_sure(tmp_path: Path) -> None:
         assert len(further.seeds) == 13
 
 
+@pytest.mark.parametrize(
+    ("values", "wanted_runs"),
+    [
+        ([], None),
+        ([54.0], None),  # nobody knows how sure that is
+        ([54.0, 54.1], None),  # standard error 0.05
+        ([54.0, 56.0], 23),  # standard deviation 1.414: 22.2 runs bring the error to 0.3
+        ([54.0, 54.6], 3),  # standard error 0.3: one run more
+        ([40.0, 60.0] * 2, 100),  # 1,482 would, but no method has more than 100
+        ([40.0, 60.0] * 49 + [50.0], 100),
+        ([40.0, 60.0] * 50, None),  # these have been run
+    ],
+)
+def test_how_many_runs_a_sure_mean_takes(
+    tmp_path: Path, values: list[float], wanted_runs: int | None
+) -> None:
+    wanted = Request(tmp_path, datasets=("cora",), methods=("mlp", "gcn", "ica", "sgc"))
+    with RunLog(tmp_path / "runs.jsonl") as log:
+        for series in table2.series(wanted):
+            runs = [{"seed": seed, "test_accuracy": value} for seed, value in enumerate(values)]
+            log.append(record_of(series, run) for run in runs)
+        # Rows with 100 runs from the start, those that always say the same, and runs that are
+        # timed by themselves do not go on.
+        further = {one.method: one.seeds for one in table2.further_series(wanted, log)}
+        assert further == ({} if wanted_runs is None else {"mlp": tuple(range(wanted_runs))})
+        assert not table2.further_series(replace(wanted, runs=2), log)
+
+
 def test_runs_of_the_search_are_not_among_the_papers_hundred(tmp_path: Path) -> None:
     every = Request(tmp_path, datasets=("cora",))
     series = table2.gcn_series(every, "cora")
@@ -334,19 +387,39 @@ def test_runs_of_the_search_are_not_among_the_papers_hundred(tmp_path: Path) -> 
     assert (row[2], row[-1]) == ("80.0 ± 0.00", "2")
 
 
-def test_planetoid_is_chosen_by_validation(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("runs", "chosen"),
+    [
+        ({"planetoid-t": (75.0, 70), "planetoid-i-inductive": (70.0, 72)}, "planetoid-i-inductive"),
+        ({"planetoid-t": (70.0, 72), "planetoid-i-inductive": (75.0, 70)}, "planetoid-t"),
+        ({"planetoid-i-inductive": (70.0, 72)}, "planetoid-i-inductive"),
+        ({"planetoid-t": (70.0, 72), "planetoid-i": (90.0, 90)}, "planetoid-t"),  # another question
+        ({}, None),
+    ],
+)
+def test_planetoid_is_chosen_by_validation(
+    tmp_path: Path, runs: dict[str, tuple[float, float]], chosen: str | None
+) -> None:
     wanted = Request(tmp_path, datasets=("cora",))
     by_method = {one.method: one for one in table2.series(wanted)}
     with RunLog(tmp_path / "runs.jsonl") as log:
-        for method, test, validation in (
-            ("planetoid-t", 75, 70),
-            ("planetoid-i-inductive", 70, 72),
-        ):
+        for method, (test, validation) in runs.items():
             run = {"seed": 0, "test_accuracy": test, "validation_accuracy": validation}
             log.append([record_of(by_method[method], {**run, "seconds": 1.0})])
+        section = table2.section(wanted, log, {})
         cells = table2.cells(wanted, log, {})
     (star,) = [cell for cell in cells if cell.method == "planetoid"]
-    assert (star.ours.mean, star.paper) == (70.0, 75.7)
+    assert (star.title, star.paper, star.paper_text) == ("Planetoid*", 75.7, "75.7 (13 s)")
+    notes = [note for note in section.notes if note.startswith("Planetoid*")]
+    if chosen is None:
+        assert star.ours.n_runs == 0
+        assert not notes
+    else:
+        assert star.ours.mean == runs[chosen][0]
+        assert notes == [
+            "Planetoid* is the variant with the better validation accuracy: "
+            f"{table2.METHODS[chosen]} on Cora."
+        ]
 
 
 def test_timing_fits_a_slope_and_knows_its_memory() -> None:
@@ -409,7 +482,9 @@ def test_random_splits_are_averaged_by_split(tmp_path: Path) -> None:
     assert (cell.ours.mean, cell.ours.n_runs, cell.ours.error) == (83.0, 2, 2.0)
 
 
-def test_depth_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_depth_end_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drawn: dict[str, Any]
+) -> None:
     monkeypatch.setattr(depth, "MOST_LAYERS", 3)
     results = reproduce("depth", request(tmp_path, datasets=("cora",), runs=2, max_epochs=2))
     points = results["sections"]["depth"]["data"]["curves"]["cora"]
@@ -417,7 +492,23 @@ def test_depth_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert {point["n_folds"] for point in points} == {2}
     # One or two layers have no hidden layers to connect, so both variants share their runs.
     assert len(lines_of(tmp_path / "runs.jsonl")) == 2 * (1 + 1 + 2)
-    assert (tmp_path / "figures" / "depth.svg").stat().st_size > 1000
+    (panel,) = drawn["depth"].axes
+    assert (panel.get_xlabel(), panel.get_ylabel()) == ("number of layers", "accuracy (%)")
+    assert panel.get_title() == "Cora"
+    shown = [
+        (f"{nodes} nodes, {words}", split, variant)
+        for nodes, split in (("training", "train"), ("test", "test"))
+        for words, variant in (("plain GCN", "plain"), ("residual connections", "residual"))
+    ]
+    assert [line.get_label() for line in panel.lines] == [label for label, _, _ in shown]
+    for line, band, (_, split, variant) in zip(panel.lines, panel.collections, shown, strict=True):
+        own = [p for p in points if (p["split"], p["variant"]) == (split, variant)]
+        assert list(line.get_xdata()) == [1, 2, 3]
+        assert line.get_ydata().tolist() == [point["mean"] for point in own]
+        edge = {tuple(corner) for corner in band.get_paths()[0].vertices}
+        for point in own:
+            for side in (-1, 1):
+                assert (point["n_layers"], point["mean"] + side * point["error"]) in edge
 
 
 def test_a_fold_trains_for_all_its_epochs() -> None:
@@ -524,7 +615,9 @@ def test_karate_models_learn_side_by_side_as_they_would_alone() -> None:
     assert np.abs(both.positions).max() < 1
 
 
-def test_tsne_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tsne_end_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drawn: dict[str, Any]
+) -> None:
     from sklearn import manifold
 
     class Fast:
@@ -532,11 +625,23 @@ def test_tsne_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             assert options["random_state"] == 0
 
         def fit_transform(self, hidden: Any) -> Any:
+            places.append(hidden[:, :2])
             return hidden[:, :2]
 
+    places: list[Any] = []
     monkeypatch.setattr(manifold, "TSNE", Fast)
     reproduce("tsne", request(tmp_path))
-    assert (tmp_path / "figures" / "tsne.png").stat().st_size > 1000
+    cora = load_dataset("cora")
+    (panel,) = drawn["tsne"].axes
+    assert len(panel.collections) == cora.n_classes
+    for number, dots in enumerate(panel.collections):
+        is_own = cora.labels == number
+        assert np.array_equal(dots.get_offsets(), places[0][is_own])
+        name = cora.class_names[number].replace("_", " ")
+        assert dots.get_label() == f"{name} ({is_own.sum()})"
+    assert panel.get_title() == "Hidden activations of a two-layer GCN trained on Cora"
+    assert panel.get_xlabel() == "t-SNE dimension 1"
+    assert panel.get_ylabel() == "t-SNE dimension 2"
 
 
 def test_tune_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

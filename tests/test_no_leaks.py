@@ -144,8 +144,10 @@ def test_inductive_rows_do_not_meet_test_nodes(row: str, monkeypatch: pytest.Mon
     kept = ~(is_test[edges.row] | is_test[edges.col])
     cut = sp.lil_array((edges.shape), dtype=np.float32)
     cut[edges.row[kept], edges.col[kept]] = 1
-    first, second = cora.validation_index[:2]
-    cut[first, second] = cut[second, first] = 1 - cut[first, second]
+    for one, other in zip(
+        cora.validation_index[:3], (cora.validation_index[3], *cora.train_index[:2]), strict=True
+    ):
+        cut[one, other] = cut[other, one] = 1 - cut[one, other]
     shares = kept_shares(monkeypatch)
     series.task(series, cora)
     series.task(series, replace(cora, adjacency=sp.csr_array(cut)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
@@ -13,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from graphconv.estimators.runs import Record, RunLog, Series
 from graphconv.graph import Graph
@@ -189,6 +192,62 @@ def test_workers_have_one_thread_each_and_leave_no_trace(monkeypatch: pytest.Mon
         raise KeyboardInterrupt
     assert ended[1] == {"wait": False, "cancel_futures": True}
     assert os.environ["OMP_NUM_THREADS"] == "7"
+
+
+class Child:
+    """Stands for a process, and says whose it was when it is ended."""
+
+    def __init__(self, whose: str, ended: list[str]) -> None:
+        self.whose, self.ended = whose, ended
+
+    def terminate(self) -> None:
+        self.ended.append(self.whose)
+
+
+def test_an_interrupted_round_ends_the_workers_it_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+    children = [Child("somebody else's", ended)]
+    monkeypatch.setattr(multiprocessing, "active_children", lambda: list(children))
+
+    class Executor:
+        def __init__(self, *given: Any, **more: Any) -> None:
+            children.append(Child("ours", ended))
+
+        def shutdown(self, **how: Any) -> None:
+            pass
+
+    monkeypatch.setattr(workers, "ProcessPoolExecutor", Executor)
+    with pytest.raises(KeyboardInterrupt), workers._pool(1):
+        raise KeyboardInterrupt
+    assert ended == ["ours"]
+
+
+def test_a_worker_has_one_thread_and_leaves_ctrl_c_to_its_parent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[Any] = []
+
+    class Thread:
+        def __init__(self, **how: Any) -> None:
+            started.append(how)
+
+        def start(self) -> None:
+            started.append("started")
+
+    monkeypatch.setattr(threading, "Thread", Thread)
+    monkeypatch.setattr(signal, "signal", lambda *given: started.append(given))
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        workers._start_worker()
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+    assert started == [
+        (signal.SIGINT, signal.SIG_IGN),
+        {"target": workers._end_with_parent, "daemon": True},
+        "started",
+    ]
 
 
 def test_workers_end_with_whoever_started_them(monkeypatch: pytest.MonkeyPatch) -> None:

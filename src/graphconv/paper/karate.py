@@ -150,7 +150,7 @@ def section(request: Request, log: RunLog) -> Section:
 
     graph = load_dataset("karate")
     series = _series(request)
-    run_all([series], log, request.progress, n_workers=1)
+    run_all([series], log, request.progress)
     runs = [run for run in log.records(series) if run["seed"] in series.seeds]
     _, *moments = series.settings["iterations"]
     drawn = train_embeddings(graph, [SHOWN_SEED], moments[-1])

@@ -184,7 +184,7 @@ def further_series(request: Request, log: RunLog) -> list[Series]:
         if not is_open or request.runs is not None or one.method in USUAL_RUNS:
             continue
         known = summarise(log.records(one))
-        if known.n_runs > 1 and known.n_runs < MOST_RUNS and known.error >= WANTED_ERROR:
+        if known.n_runs < MOST_RUNS and known.error >= WANTED_ERROR:
             n_needed = math.floor((known.spread / WANTED_ERROR) ** 2) + 1
             seeds = range(min(MOST_RUNS, max(n_needed, known.n_runs + 1)))
             further.append(replace(one, seeds=tuple(seeds)))

@@ -102,7 +102,7 @@ def _series(request: Request, chosen: dict[str, Any], seeds: range) -> Series:
 def _runs(request: Request, log: RunLog, chosen: dict[str, Any], seeds: range) -> Summary:
     """What runs with these seeds come to; those that the log lacks are done first."""
     series = _series(request, chosen, seeds)
-    failed = run_all([series], log, data_dir=request.data_dir, n_workers=1)
+    failed = run_all([series], log, data_dir=request.data_dir)
     if failed:
         raise ValueError(f"{series.name}: {failed[series.fingerprint]}")
     return summarise([run for run in log.records(series) if run["seed"] in seeds])
