@@ -65,7 +65,7 @@ TESTS = {
     ],
     "estimators/baselines": [
         "test_baselines", "test_objectives_by_hand", "test_paper_numbers", "test_no_leaks",
-        "test_settings", "test_generated_pages", "contract/test_estimators",
+        "test_settings", "test_generated_pages", "contract/test_estimators", "test_position",
     ],
     "paper": [
         "test_experiments", "test_paper_numbers", "test_no_leaks", "test_generated_pages",

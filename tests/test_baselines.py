@@ -10,15 +10,17 @@ from sklearn.linear_model import LogisticRegression
 from tests.generated_graphs import random_matrix
 
 from graphconv import Graph, load_dataset
-from graphconv.estimators.baselines import BASELINES, make_estimator
+from graphconv.estimators.baselines import BASELINES, boosted_trees, make_estimator
 from graphconv.estimators.baselines._conjugate_gradients import solve_columns
 from graphconv.estimators.baselines._logistic import fit_logistic
 from graphconv.estimators.baselines._planetoid_network import PlanetoidNetwork
 from graphconv.estimators.baselines._walks import context_pairs, random_walks
+from graphconv.estimators.baselines.deepwalk import _Sentences
 from graphconv.estimators.baselines.ica import independent_runs
 from graphconv.estimators.baselines.semi_embedding import PairDraw
 from graphconv.estimators.baselines.settings import CHOSEN, VARIANTS, chosen_settings
 from graphconv.estimators.baselines.transductive import neighbour_matrix, with_known_classes
+from graphconv.graph.position import N_ROLES, position_features
 
 PATH = np.diag(np.ones(3), 1) + np.diag(np.ones(3), -1)  # 0 - 1 - 2 - 3
 
@@ -83,6 +85,8 @@ DEFAULTS = {
     "planetoid-t": PLANETOID,
     "planetoid-i": PLANETOID,
     "sgc": {"n_hops": 2, "C": 10.0, "scaling": "auto"},
+    "boosted-trees": {"n_hops": 2, "max_iterations": 60, "learning_rate": 0.1},
+    "committee": {"members": ("appnp", "sgc")},
 }  # fmt: skip
 
 
@@ -226,6 +230,89 @@ class TestSGC:
             make_estimator("sgc", n_hops=-1).fit(random_graph())
 
 
+class TestBoostedTrees:
+    """What the trees see, by hand."""
+
+    @pytest.fixture
+    def seen(self, monkeypatch):
+        """Columns, labels and settings of every classifier that is fitted."""
+        kept = []
+
+        class Watched(boosted_trees.HistGradientBoostingClassifier):
+            def fit(self, columns, labels):
+                kept.append((columns.copy(), labels, self.get_params()))
+                return super().fit(columns, labels)
+
+        monkeypatch.setattr(boosted_trees, "HistGradientBoostingClassifier", Watched)
+        return kept
+
+    @pytest.mark.parametrize("n_hops", [0, 1, 2])
+    def test_columns_by_hand(self, seen, n_hops):
+        own = [[1, 0], [2, 0], [4, 6], [8, 0]]
+        once = [[2, 0], [2.5, 3], [5, 0], [4, 6]]  # means over the neighbours on the path
+        twice = [[2.5, 3], [3.5, 0], [3.25, 4.5], [5, 0]]
+        graph = Graph(PATH, own, [0, 1, 0, 1])
+        make_estimator("boosted-trees", n_hops=n_hops).fit(graph)
+        ((columns, labels, _),) = seen
+        parts = [own, once, twice][: n_hops + 1]
+        assert np.array_equal(columns, np.hstack([*parts, [[1], [2], [2], [1]]]))
+        assert labels.tolist() == [0, 1, 0, 1]
+
+    def test_wide_features_become_directions(self, seen):
+        graph = random_graph()
+        wide = replace(graph, features=np.hstack([graph.features, np.zeros((30, 30))]))
+        for own in (graph, wide):
+            make_estimator("boosted-trees", n_hops=0, random_state=0).fit(own)
+        assert [columns.shape for columns, _, _ in seen] == [(12, 4), (12, 31)]
+        # All 30 nodes span the directions; three of them say everything about three columns.
+        directions = seen[1][0][:, :-1]
+        products = graph.features[:12] @ graph.features[:12].T
+        np.testing.assert_allclose(directions @ directions.T, products, rtol=1e-4)
+
+    def test_as_many_columns_as_trees_can_look_at_stay_as_they_are(self, seen):
+        graph = random_graph()
+        features = np.random.default_rng(0).random((30, 33))
+        for n_columns in (32, 33):
+            own = replace(graph, features=features[:, :n_columns])
+            make_estimator("boosted-trees", n_hops=0, random_state=0).fit(own)
+        assert np.array_equal(seen[0][0][:, :-1], features[:12, :32].astype(np.float32))
+        assert seen[1][0].shape == (12, 31)
+
+    def test_without_features_roles_stay_as_they_are(self, seen, monkeypatch):
+        graph = replace(random_graph(), features=None)
+        places = position_features(graph)[:12]
+        make_estimator("boosted-trees", n_hops=0, random_state=0).fit(graph)
+        monkeypatch.setattr(boosted_trees, "MOST_COLUMNS", 5)
+        make_estimator("boosted-trees", n_hops=0, random_state=0).fit(graph)
+        (_, few) = (columns[:, :-1] for columns, _, _ in seen)
+        assert few.shape == (12, 5 + N_ROLES)
+        assert np.array_equal(few[:, 5:], places[:, -N_ROLES:].astype(np.float32))
+
+    @pytest.mark.parametrize(("n_rare", "leaf"), [(1, 1), (7, 1), (8, 2), (80, 20), (100, 20)])
+    def test_leaves_are_smaller_than_the_rarest_class(self, seen, n_rare, leaf):
+        labels = np.repeat([0, 2, 1], [n_rare, 110, n_rare + 5])
+        ring = np.roll(np.eye(len(labels)), 1, axis=1)
+        graph = Graph(ring + ring.T, np.arange(len(labels))[:, None], labels)
+        settings = {"learning_rate": 0.3, "max_iterations": 2, "random_state": 4}
+        make_estimator("boosted-trees", **settings).fit(graph)
+        ((_, _, params),) = seen
+        wanted = {"min_samples_leaf": leaf, "learning_rate": 0.3, "max_iter": 2}
+        assert {name: params[name] for name in wanted} == wanted
+        assert params["early_stopping"] is False
+
+    def test_another_graph_is_labelled_by_the_same_trees(self):
+        graph = random_graph()
+        clf = make_estimator("boosted-trees", random_state=0).fit(graph)
+        order = np.random.default_rng(0).permutation(30)
+        other = Graph(graph.adjacency[order][:, order], graph.features[order], graph.labels[order])
+        assert np.array_equal(clf.predict_proba(other), clf.predict_proba()[order])
+
+    @pytest.mark.parametrize("n_hops", [-1, True, 1.0, "2"])
+    def test_hops_must_be_a_number(self, n_hops):
+        with pytest.raises(ValueError, match="n_hops must be a whole number of at least 0, got"):
+            make_estimator("boosted-trees", n_hops=n_hops).fit(random_graph())
+
+
 class TestManifold:
     def test_without_smoothness_it_is_logistic_regression(self):
         graph = random_graph()
@@ -306,6 +393,13 @@ class TestWalks:
 
 
 class TestDeepWalk:
+    @pytest.mark.parametrize("n_walks", [0, 1, 1024, 2500])
+    def test_every_walk_is_read_once_as_often_as_asked(self, n_walks):
+        walks = np.arange(2 * n_walks).reshape(n_walks, 2)
+        sentences = _Sentences(walks)
+        for _ in range(2):
+            assert list(sentences) == walks.tolist()
+
     def test_embedding_rows_belong_to_nodes(self):
         pytest.importorskip("gensim")
         karate = load_dataset("karate")
@@ -348,7 +442,16 @@ class TestSemiEmbedding:
 
     def test_pairs_where_all_are_neighbours(self):
         full = sp.csr_array(np.ones((3, 3)) - np.eye(3))
-        assert len(PairDraw(full).draw(10, np.random.default_rng(0))[2]) == 10
+        rng, sizes = np.random.default_rng(0), []
+
+        class Counting:
+            def integers(self, high, size):
+                sizes.append(size)
+                return rng.integers(high, size=size)
+
+        left, right, others = PairDraw(full).draw(7, Counting())
+        assert len(left) == len(right) == len(others) == 7
+        assert sizes == [7] * 12  # edges, others, and ten times again before it is content
 
     @pytest.mark.parametrize("layer", ["hidden", "output"])
     def test_neighbours_come_together(self, layer):
@@ -369,6 +472,17 @@ class TestSemiEmbedding:
 
 
 class TestPlanetoid:
+    def test_first_places_are_near_each_other(self):
+        """Rows of about a twentieth in length, whatever the width; those of contexts are zero."""
+        for dimension in (4, 400):
+            graph = replace(load_dataset("cora"), features=None)
+            network = PlanetoidNetwork(graph, dimension, False, 0.5, True, seed=0)
+            (own,) = network.embedding_parameters().values()
+            assert own.shape == (2708, dimension)
+            squares = own.detach().square().sum(dim=1)
+            assert squares.mean().sqrt().item() == pytest.approx(0.05, rel=0.02)
+            assert not network.context.any()
+
     @pytest.mark.parametrize("dimension", [4, 200])
     def test_first_weights_are_glorots(self, dimension):
         network = PlanetoidNetwork(random_graph(), dimension, False, 0.0, True, seed=0)

@@ -323,7 +323,14 @@ def test_several_runs(run):
     assert "test accuracy, runs averaged" in done.out
     values = run("train", "cora", "--runs", 3, "--seed", 5, "--max-epochs", 3, "--json").json
     assert values["seeds"] == [5, 6, 7]
-    assert values["test_accuracy_std"] > 0
+    alone = [
+        run("train", "cora", "--seed", seed, "--max-epochs", 3, "--json").json["test_accuracy"]
+        for seed in values["seeds"]
+    ]
+    mean, spread = np.mean(alone), np.std(alone)  # of the runs, not of their mean
+    assert values["test_accuracy"] == pytest.approx(mean)
+    assert values["test_accuracy_std"] == pytest.approx(spread)
+    assert f" {100 * mean:.1f} % ± {100 * spread:.1f} " in done.out
 
 
 def test_automatic_preset_says_what_it_chose(run, papers):

@@ -61,7 +61,7 @@ def context_pairs(walks: IntArray, window: int) -> tuple[IntArray, IntArray]:
     (array([0, 1, 1, 2]), array([1, 2, 0, 1]))
     """
     nodes, contexts = [], []
-    for distance in range(1, min(window, walks.shape[1] - 1) + 1):
+    for distance in range(1, window + 1):
         nodes.append(walks[:, :-distance].ravel())
         contexts.append(walks[:, distance:].ravel())
     if not nodes:
