@@ -183,3 +183,138 @@ def test_a_model_that_sees_no_neighbours_samples_none():
     assert settings.fanouts(0) is None
     assert settings.fanouts(1) == (3,)
     assert settings.fanouts(2) == (3, 3)
+
+
+# For each setting that is a number: what is just allowed, as it is kept, and what just is not.
+NAN, INF = float("nan"), float("inf")
+EDGES = {
+    "self_loop_weight": ([0, 0.5, "learn"], [-1e-9, INF, NAN, True, "true", None]),
+    "chebyshev_order": ([0, 1, 7], [-1, 0.0, True, None, "2"]),
+    "lambda_max": ([1e-9, 2, "true"], [0, -1.0, INF, True, "learn", None]),
+    "hidden": ([(), (1,), (8, 1)], [(0,), (8, 0), (8, True), False, 0.0, "8", (8.0,), None]),
+    "steps": ([0, 1], [-1, 1.0, True]),
+    "restart": ([0, 0.5, 1], [-1e-9, 1 + 1e-9, NAN, True]),
+    "row_dropout": ([0, 0.99], [-1e-9, 0.991, True]),
+    "dropout": ([0, 0.999, (0, 0.5)], [1, -1e-9, (0.5, 1), (True, 0), True, NAN, "0.5"]),
+    "copies": ([None, 1, 3], [0, 1.0, True]),
+    "agreement": ([0, 2.5], [-1e-9, INF, False]),
+    "agreement_warmup": ([0, 1], [-1, 0.5, False]),
+    "sharpening": ([1e-9, 1], [0, 1 + 1e-9, True]),
+    "learning_rate": ([1e-9, 3], [0, -1, INF, True]),
+    "weight_decay": ([0, 1.5], [-1e-9, INF, False]),
+    "max_epochs": ([1, 2], [0, 1.0, True]),
+    "patience": ([1, 2], [0, 1.0, True]),
+    "batch_size": ([None, 1], [0, 1.0, True]),
+    "fanout": (["all", (1,), (3, 5)], [(0,), (1, 0), "some", True, (1.0,), None]),
+    "class_weight": (
+        [None, "balanced", (("a", 0.0),), (("a", 1.0), (3, 2.5))],
+        ["even", (("a", -1e-9),), (("a", NAN),), ("ab",), 3],
+    ),
+    "residual": ([True, False], [0, 1, None, "yes"]),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_where_the_values_of_a_setting_end(name):
+    allowed, refused = EDGES[name]
+    for value in allowed:
+        kept = getattr(Settings(**{name: value}), name)
+        assert kept == value
+        assert type(kept) is type(value)
+    for value in refused:
+        with pytest.raises(ValueError, match=f"^{name} must be "):
+            Settings(**{name: value})
+
+
+def test_every_number_among_the_settings_has_its_edges():
+    listed = {f.name for f in fields(Settings) if declaration(f).kind.choices}
+    switches = {f.name for f in fields(Settings) if declaration(f).kind.metavar is None}
+    assert {*EDGES, *listed, *switches} == {field.name for field in fields(Settings)}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "kept"),
+    [
+        ("hidden", 0, ()),
+        ("hidden", 8, (8,)),
+        ("hidden", [8, 4], (8, 4)),
+        ("hidden", np.array([8, 4]), (8, 4)),
+        ("fanout", 5, (5,)),
+        ("fanout", [5, 3], (5, 3)),
+        ("dropout", [0.1, 0], (0.1, 0)),
+        ("class_weight", {"a": 2, "b": 0}, (("a", 2.0), ("b", 0.0))),
+        ("class_weight", [["a", 2]], (("a", 2.0),)),
+    ],
+)
+def test_how_several_values_are_kept(name, given, kept):
+    assert getattr(Settings(**{name: given}), name) == kept
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("hidden", "64", 64),
+        ("hidden", "64,32", (64, 32)),
+        ("dropout", "0.5,0,.25", (0.5, 0, 0.25)),
+        ("learning_rate", "1e-3", 1e-3),
+        ("lambda_max", "true", "true"),
+        ("fanout", "10,x", "10,x"),  # for whoever checks it to refuse
+        ("class_weight", "spam=2,ham=1.5", {"spam": 2.0, "ham": 1.5}),
+        ("class_weight", "a=b=2", {"a=b": 2.0}),
+        ("class_weight", "balanced", "balanced"),
+        ("class_weight", "spam=2,ham", "spam=2,ham"),
+    ],
+)
+def test_what_a_text_stands_for(name, text, value):
+    (kind,) = (declaration(f).kind for f in fields(Settings) if f.name == name)
+    assert kind.read(text) == value
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"dropout": (0.1, 0.2)}, None),
+        ({"hidden": (), "dropout": (0.1,)}, None),
+        ({"hidden": (4, 4), "dropout": (0.1, 0.2)}, "one for each of 3 layers, got 2"),
+        ({"self_loop_weight": 1, "propagation": "chebyshev"}, None),
+        ({"self_loop_weight": 2, "propagation": "chebyshev"}, "got 2 with 'chebyshev'"),
+        ({"fanout": (3,), "propagation": "first-order"}, None),
+        ({"fanout": 3, "propagation": "chebyshev"}, "must be 'all' with the chebyshev rule"),
+        ({"jumping_knowledge": True, "hidden": (8, 8)}, None),
+        ({"jumping_knowledge": True, "hidden": (8, 4)}, "layers of one width with .*, got 8, 4"),
+        ({"jumping_knowledge": True, "hidden": ()}, "layers of one width with .*, got none"),
+    ],
+)
+def test_settings_that_go_together(chosen, message):
+    if message is None:
+        assert Settings(**chosen).to_json().items() >= chosen.items()
+    else:
+        with pytest.raises(ValueError, match=message):
+            Settings(**chosen)
+
+
+@pytest.mark.parametrize(
+    ("fanout", "batch_size", "n_train", "is_full"),
+    [
+        *(("all", None, 9, True), ("all", 9, 9, True), ("all", 10, 9, True), ("all", 8, 9, False)),
+        *((3, None, 9, False), (3, 9, 9, False)),
+    ],
+)
+def test_when_one_batch_holds_everything(fanout, batch_size, n_train, is_full):
+    assert Settings(fanout=fanout, batch_size=batch_size).is_full_batch(n_train) == is_full
+
+
+def test_a_hop_each_or_one_for_all():
+    assert Settings(fanout=(3, 5)).fanouts(2) == (3, 5)
+    assert Settings().fanouts(2) is None
+    with pytest.raises(ValueError, match="one for each of 3 hops, got 2"):
+        Settings(fanout=(3, 5)).fanouts(3)
+
+
+def test_preset_strong_is_grand_with_a_larger_step():
+    grand = {"model": "grand", "hidden": (32,), "steps": 8, "weight_decay_layers": "all"}
+    step = {"learning_rate": 0.03, "max_epochs": 5000, "early_stopping": "lowest", "patience": 60}
+    assert resolve_settings("strong", {}) == replace(ROBUST, **grand, **step)
+    for search in ("quick", "auto"):
+        with pytest.raises(ValueError, match="chooses a method: it is no settings"):
+            resolve_settings(search, {})
