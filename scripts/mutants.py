@@ -495,7 +495,8 @@ def chosen_tests(mutant: Mutant, reach: Reach) -> list[str]:
     """The tests that a fault is tried against, quickest first; none if its line is not reached.
 
     Each test function has a turn before any has a second with other parameters. Of constants, which
-    all tests reach, files of tests that share words with the changed line go first.
+    all tests reach, tests of the same name as the file go first, then files of tests that share
+    words with the changed line.
     """
     place = (str(mutant.path), mutant.line)
     near = set(reach.tests.get(place, ()))
@@ -506,12 +507,16 @@ def chosen_tests(mutant: Mutant, reach: Reach) -> list[str]:
     elif not near:
         return []
     turns: Counter[str] = Counter()
-    order: list[tuple[bool, int, int, int, str]] = []
+    order: list[tuple[bool, bool, int, int, int, str]] = []
     for test in sorted(reach.seconds, key=lambda test: (reach.seconds[test], test)):
         if test in near or is_early:
             function = test.partition("[")[0]
-            n_shared = _n_shared(mutant, test.partition("::")[0]) if is_early else 0
-            order.append((test not in near, -n_shared, turns[function], len(order), test))
+            file = test.partition("::")[0]
+            n_shared = _n_shared(mutant, file) if is_early else 0
+            is_of_others = is_early and Path(file).stem != f"test_{mutant.path.stem.strip('_')}"
+            order.append(
+                (test not in near, is_of_others, -n_shared, turns[function], len(order), test)
+            )
             turns[function] += 1
     chosen: list[str] = []
     left = MOST_SECONDS

@@ -67,6 +67,9 @@ def test_every_test_function_has_a_turn_before_any_has_a_second(path: Path) -> N
     assert mutants.chosen_tests(first, mutants.Reach({}, seconds))[:2] == ["t::far", "t::a[1]"]
     early = mutants.Reach({}, seconds, {(str(path), 13)})
     assert mutants.chosen_tests(last, early)[0] == "t::far"
+    # Tests of the same name as the file are asked before others.
+    named = mutants.Reach({}, {**seconds, "tests/test_area.py::slow": 2.0})
+    assert mutants.chosen_tests(first, named)[0] == "tests/test_area.py::slow"
 
 
 def test_the_table_has_both_shares() -> None:
