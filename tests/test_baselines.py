@@ -7,7 +7,9 @@ import scipy.sparse as sp
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from tests import generated_graphs
 from tests.generated_graphs import random_matrix
+from threadpoolctl import threadpool_limits
 
 from graphconv import Graph, load_dataset
 from graphconv.estimators.baselines import BASELINES, boosted_trees, make_estimator
@@ -565,3 +567,15 @@ def test_neighbours_in_a_directed_graph_go_both_ways_without_loops():
     neighbours = neighbour_matrix(directed)
     assert neighbours.toarray().tolist() == [[0, 2, 0], [2, 0, 1], [0, 1, 0]]
     assert neighbours.nnz == 4  # a loop is gone, not a neighbour of weight 0
+
+
+def test_threads_of_libraries_change_no_bit():
+    # Of this graph scikit-learn's decomposition has other last bits with two threads.
+    graph = generated_graphs.split(generated_graphs.generate("no features"))
+
+    def with_threads(number):
+        with threadpool_limits(number):
+            clf = make_estimator("boosted-trees", max_iterations=20, random_state=0)
+            return clf.fit(graph).uncalibrated_
+
+    np.testing.assert_array_equal(with_threads(1), with_threads(2))

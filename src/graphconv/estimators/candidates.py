@@ -132,22 +132,22 @@ class Candidate:
         """
         settings = self.params
         if not self.is_network:
-            each = fit_method(fold, self.model, settings, tuple(seeds)).each
-            return mean_over_runs(each[fold.test_index])
+            fitted = fit_method(fold, self.model, settings, tuple(seeds), calibrate=False)
+            return mean_over_runs(fitted.probabilities(nodes=fold.test_index))
         most = _NARROW_EPOCHS if is_narrow else _EPOCHS
         settings["max_epochs"] = min(settings.get("max_epochs", most), most)
         settings["patience"] = min(settings.get("patience", _PATIENCE), _PATIENCE)
         settings.setdefault("early_stopping", "best")  # so short a patience must count every gain
         if is_narrow:
             settings["hidden"] = tuple(_NARROW for _ in settings.get("hidden", (_NARROW,)))
-        fitted = fit_gcn(
+        trained = fit_gcn(
             fold,
             overrides={**settings, "model": self.model},
             seeds=seeds,
             calibrate=False,
             validation_fraction=0,
         )
-        return mean_over_runs(fitted.probabilities(nodes=fold.test_index))
+        return mean_over_runs(trained.probabilities(nodes=fold.test_index))
 
     def fit(
         self, graph: Graph, seeds: Sequence[int], watch: Watch | None = None

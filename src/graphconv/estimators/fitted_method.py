@@ -75,7 +75,7 @@ class FittedMethod:
     @cached_property
     def _estimators(self) -> list[TransductiveClassifier]:
         made = _make(self.method, self.params, self.seeds)
-        return [estimator.fit(self.graph) for estimator in made]
+        return [estimator.learn(self.graph) for estimator in made]
 
     @property
     def labels_other_graphs(self) -> bool:
@@ -138,7 +138,12 @@ class FittedMethod:
 
 
 def fit_method(
-    graph: Graph, method: str, params: dict[str, Any], seeds: tuple[int, ...] = (0,)
+    graph: Graph,
+    method: str,
+    params: dict[str, Any],
+    seeds: tuple[int, ...] = (0,),
+    *,
+    calibrate: bool = True,
 ) -> FittedMethod:
     """Fit a baseline for each seed; the mean of all runs is calibrated on the validation nodes.
 
@@ -150,6 +155,7 @@ def fit_method(
     params : dict
         Parameters of the estimator.
     seeds : tuple of int
+    calibrate : bool
 
     Examples
     --------
@@ -158,11 +164,11 @@ def fit_method(
     >>> fit_method(load_dataset("karate"), "sgc", {"n_hops": 3}).probabilities().shape
     (34, 1, 4)
     """
-    runs = [estimator.fit(graph).uncalibrated_ for estimator in _make(method, params, seeds)]
+    runs = [estimator.learn(graph).uncalibrated_ for estimator in _make(method, params, seeds)]
     each = np.stack(runs, axis=1).astype(np.float32)
     index = graph.validation_index
     calibration = Calibration()
-    if len(index):
+    if calibrate and len(index):
         calibration = fit_calibration(each[index].mean(axis=1), graph.labels[index])
     return FittedMethod(graph, method, params, tuple(seeds), each, calibration)
 

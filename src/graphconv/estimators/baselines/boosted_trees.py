@@ -14,7 +14,6 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import HistGradientBoostingClassifier
-from threadpoolctl import threadpool_limits
 
 from graphconv.estimators.baselines.transductive import (
     FloatMatrix,
@@ -94,9 +93,7 @@ class BoostedTreesClassifier(TransductiveClassifier):
             early_stopping=False,
             random_state=seed,
         )
-        # Its threads wait by spinning: beside a busy neighbour many take far longer than one.
-        with threadpool_limits(1, user_api="openmp"):
-            self.classifier_ = classifier.fit(columns[train], graph.labels[train])
+        self.classifier_ = classifier.fit(columns[train], graph.labels[train])
         return self._probabilities(columns)
 
     def _label_graph(self, graph: Graph) -> FloatMatrix:
@@ -104,8 +101,7 @@ class BoostedTreesClassifier(TransductiveClassifier):
         return self._probabilities(self._columns(graph))
 
     def _probabilities(self, columns: npt.NDArray[np.float32]) -> FloatMatrix:
-        with threadpool_limits(1, user_api="openmp"):
-            probabilities = self.classifier_.predict_proba(columns)
+        probabilities = self.classifier_.predict_proba(columns)
         return in_all_classes(probabilities, self.classifier_.classes_, self.graph_.n_classes)
 
     def _columns(self, graph: Graph) -> npt.NDArray[np.float32]:
