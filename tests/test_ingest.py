@@ -207,7 +207,7 @@ def test_changed_bytes_are_found(run, tmp_path):
 
 
 BAD = [
-    ("source,target\na,b\nb\n", None, {}, "e.csv, line 3: a row must have 2 fields"),
+    ("source,target\na,b\nb\n", None, {}, "e.csv, row 2: column 'target' must name a node"),
     ("source,target\na,b\n\nb,c,d\n", None, {}, "e.csv, line 4: a row must have 2 fields"),
     ("source,target\na,b\n,c\n", None, {}, "e.csv, line 3: column 'source' must name a node"),
     ("source,target,weight\na,b,1\nb,c,x\n", None, {}, "e.csv, line 3: column 'weight' must be a"),

@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("duckdb")
 
 from graphconv import read_tables
+from graphconv.io.table_columns import TableOptions
 from graphconv.storage.ingest import IngestRequest, ingest
 from graphconv.storage.stored_graph import open_graph
 
@@ -73,3 +74,33 @@ def test_a_text_of_four_bytes_a_letter_is_refused_in_words(tmp_path):
     (tmp_path / "e.csv").write_bytes("source,target\na,b\n".encode("utf-32"))
     with pytest.raises(ValueError, match=r"^e.csv has no columns$"):
         ingest(IngestRequest((str(tmp_path / "e.csv"),), (), tmp_path / "g"))
+
+
+def test_rows_with_too_few_fields_are_filled_up_and_told_by_both(tmp_path):
+    edges, nodes = str(tmp_path / "e.csv"), str(tmp_path / "n.csv")
+    (tmp_path / "e.csv").write_text("source,target,since\na,b,1990\nb,c\nc,a,\n")
+    (tmp_path / "n.csv").write_text('id,text,label\na,"x\ny",p\nb,y,q\n\nc,z\nd\n')
+    options = {"roles": ["text=category"]}
+    manifest = ingest(IngestRequest((edges,), (nodes,), tmp_path / "g", TableOptions(**options)))
+    loaded = read_tables(edges, nodes, **options)
+    stored = open_graph(tmp_path / "g")
+    assert stored.node_ids.tolist() == loaded.graph.node_ids.tolist() == ["a", "b", "c", "d"]
+    assert stored.labels.tolist() == loaded.graph.labels.tolist() == [0, 1, -1, -1]
+    np.testing.assert_array_equal(stored.features.toarray(), loaded.graph.features.toarray())
+    for said in (
+        "e.csv: 1 row with fewer than 3 fields, the first in line 3",
+        "n.csv: 2 rows with fewer than 3 fields, the first in line 6",
+    ):
+        note = f"{said}; what is missing is taken as empty"
+        assert note in manifest["notes"]
+        assert note in loaded.notes
+
+
+def test_a_row_that_ends_before_its_id_is_refused_by_both(tmp_path):
+    edges, nodes = str(tmp_path / "e.csv"), str(tmp_path / "n.csv")
+    (tmp_path / "e.csv").write_text("source,target\na,b\nb,c\n")
+    (tmp_path / "n.csv").write_text("x,id,label\n1,a,p\n2,b,q\n3\n")
+    with pytest.raises(ValueError, match=r"n\.csv, line 4: column 'id' must name a node, got an"):
+        read_tables(edges, nodes)
+    with pytest.raises(ValueError, match=r"n\.csv, row 3: column 'id' must name a node, got an"):
+        ingest(IngestRequest((edges,), (nodes,), tmp_path / "g"))

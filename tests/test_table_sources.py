@@ -96,6 +96,24 @@ def test_rows_of_separators_alone_are_passed_over(tmp_path):
     assert table.at(2) == "nodes.csv, line 6"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id,label\na,p\nb,\n",  # an empty cell is no missing one
+        "id,label,\na,p\nb,\n",  # nobody misses a column without a name
+        "id,label\na,p\n,\n\n \nb,\n",  # nor the rest of a row without a cell
+    ],
+)
+def test_only_rows_that_lack_a_field_are_told(tmp_path, text):
+    path = tmp_path / "nodes.csv"
+    path.write_text(text)
+    table = read_table(path)
+    assert table.frame["label"].tolist() == ["p", ""]
+    assert not any("fewer" in note for note in table.notes)
+    path.write_text(text + "c\n")
+    assert any("1 row with fewer than 2 fields" in note for note in read_table(path).notes)
+
+
 def test_a_database_given_as_a_file_is_told_how_to_name_it(tmp_path):
     (tmp_path / "shop.db").write_bytes(b"SQLite format 3")
     with pytest.raises(ValueError, match=r"shop\.db must be named as a database.*\?table=NAME$"):

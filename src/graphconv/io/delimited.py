@@ -327,6 +327,18 @@ def line_of_row(path: Path, text: TextFormat, row: int) -> int:
         return text.n_comments + place + 1
 
 
+def short_rows(path: Path, text: TextFormat, n_fields: int) -> tuple[int, int]:
+    """How many rows have fewer fields, and the line of the first; rows of blanks don't count."""
+    n_short = first = 0
+    try:
+        for line, record in islice(_records(path, text), int(text.has_header), None):
+            if len(record) < n_fields and any(map(str.strip, record)):
+                n_short, first = n_short + 1, first or line
+    except csv.Error:  # a field beyond the csv module's limit: those before it are told
+        pass
+    return n_short, first
+
+
 def _malformed(path: Path, text: TextFormat, width: int | None) -> ValueError:
     line = 1
     try:

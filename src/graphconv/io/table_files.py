@@ -6,7 +6,7 @@ file a row stands. Lines are worked out only when an error has to name one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,11 +24,13 @@ from graphconv.io.delimited import (
     read_delimited,
     read_header,
     rows_of_a_piece,
+    short_rows,
     squeezed_frame,
     unreadable_as_value_error,
 )
 from graphconv.io.sniffing import (
     DELIMITERS,
+    TextFormat,
     TextFormatOptions,
     sniff_text_format,
     usual_delimiter,
@@ -125,22 +127,39 @@ def _read_text(
     with unreadable_as_value_error(path.name):
         text = sniff_text_format(path, format_options)
         frame = read_delimited(path, text, text_columns)
-        n_named = frame.shape[1]
-        n_columns = len(read_header(path, text))
+        columns = read_header(path, text)
+        about_short = _about_short_rows(path, text, columns, frame)
     filled = _filled_rows(frame)
     said = text.surprises(usual_delimiter(path))
     if filled is not None:
         said.append(f"{count(len(frame) - len(filled), 'empty row')} passed over")
         frame = frame.iloc[filled].reset_index(drop=True)
     notes = [f"{path.name}: {', '.join(said)}"] if said else []
-    if n_named < n_columns:
+    if not all(columns):
         notes.append(f"{path.name}: the column without a name is left out")
+    notes += about_short
 
     def at(row: int) -> str:
         row = row if filled is None else int(filled[row])
         return f"{path.name}, line {line_of_row(path, text, row)}"
 
     return Table(frame, path.name, at, is_file=True, notes=tuple(notes))
+
+
+def _about_short_rows(
+    path: Path, text: TextFormat, columns: Sequence[str], frame: pd.DataFrame
+) -> list[str]:
+    """A remark on rows that end before the last column, as spreadsheets write them."""
+    last = frame.iloc[:, -1] if frame.shape[1] else None
+    # Such a row has nothing in the last column; a look at every line takes its time.
+    if last is None or not (last.isna() | (last.astype("str") == "")).any():
+        return []
+    n_fields = max(place for place, name in enumerate(columns) if name) + 1
+    n_short, line = short_rows(path, text, n_fields)
+    if not n_short:
+        return []
+    said = f"{count(n_short, 'row')} with fewer than {n_fields} fields, the first in line {line}"
+    return [f"{path.name}: {said}; what is missing is taken as empty"]
 
 
 def _filled_rows(frame: pd.DataFrame) -> npt.NDArray[np.int64] | None:

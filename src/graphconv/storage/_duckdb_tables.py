@@ -21,7 +21,7 @@ from graphconv.io.delimited import line_of_row, read_header, unreadable_as_value
 from graphconv.io.progress import Progress
 from graphconv.io.sniffing import TextFormat, TextFormatOptions, sniff_text_format
 from graphconv.io.table_columns import no_such_column
-from graphconv.io.table_files import PARQUET_SUFFIXES
+from graphconv.io.table_files import PARQUET_SUFFIXES, TABLE_SUFFIXES
 from graphconv.io.wording import naming
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class TableFiles:
     def name(self) -> str:
         """What errors call the table."""
         more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
-        return f"{self.paths[0].name}{more}"
+        return f"{_given_name(self.paths[0])}{more}"
 
     def scan(self, paths: Sequence[Path] | None = None) -> str:
         """SQL that reads all rows, in the order of the files, or those of some files."""
@@ -108,10 +108,16 @@ class TableFiles:
             n_rows = int(database.value(f"SELECT count(*) FROM {self.scan([path])}"))
             if row < n_rows:
                 if self.delimiter is None:
-                    return f"{path.name}, row {row + 1}"
+                    return f"{_given_name(path)}, row {row + 1}"
                 return f"{path.name}, line {_line(path, self.delimiter, row)}"
             row -= n_rows
         raise AssertionError("the row is in no file")
+
+
+def _given_name(path: Path) -> str:
+    """A file's name; of the copy "nodes.csv.parquet", which staging made, that of its source."""
+    is_copy = path.with_suffix("").suffix.lower() in TABLE_SUFFIXES
+    return path.stem if is_copy else path.name
 
 
 def _line(path: Path, delimiter: str, row: int) -> int:
@@ -136,6 +142,24 @@ def find_tables(
                 f"{', '.join(list(other)[:5])}, {paths[0].name} has {', '.join(list(columns)[:5])}"
             )
     return TableFiles(tuple(paths), columns, delimiter)
+
+
+def has_short_rows(path: Path, delimiter: str) -> bool:
+    """Whether a row of a CSV file has fewer fields than its header, at DuckDB's pace."""
+    duckdb = import_duckdb()
+    with unreadable_as_value_error(path.name):
+        names = read_header(path, TextFormat(delimiter))
+    if not all(names):
+        return False  # it is refused for that
+    scan = TableFiles((path,), dict.fromkeys(names, "VARCHAR"), delimiter).scan()
+    with duckdb.connect() as connection:
+        try:
+            query = f"SELECT count(*) FROM {scan[:-1]}, store_rejects = true)"
+            connection.execute(query).fetchall()  # rows are looked at as they are fetched
+            kinds = connection.execute("SELECT DISTINCT error_type FROM reject_errors").fetchall()
+        except duckdb.Error:  # whatever it is, reading the rows will tell
+            return False
+    return ("MISSING COLUMNS",) in kinds
 
 
 def _delimiter(path: Path, said: TextFormatOptions | None) -> str | None:

@@ -2,7 +2,7 @@
 
 CSV in UTF-8 that begins with a line of names and Parquet are scanned in place. Rows of databases
 are copied batch by batch. All else (JSON, spreadsheets, other encodings, decimal commas, comments
-before the table) is read whole.
+before the table, rows with too few fields) is read whole.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from graphconv.io.joined_tables import matching_files
 from graphconv.io.sniffing import DELIMITERS, TextFormatOptions, sniff_text_format
 from graphconv.io.table_columns import TableOptions
 from graphconv.io.table_files import PARQUET_SUFFIXES, read_table
+from graphconv.storage._duckdb_tables import has_short_rows
 
 # What DuckDB unpacks by itself.
 _UNPACKED = ("", ".gz", ".zst")
@@ -63,7 +64,10 @@ def _is_scanned(path: Path, said: TextFormatOptions) -> bool:
     text = sniff_text_format(path, said)
     has_plain_numbers = text.decimal == "." and not text.thousands
     begins_with_names = text.has_header and not text.n_comments
-    return has_plain_numbers and begins_with_names and text.encoding.startswith("utf-8")
+    is_utf8 = text.encoding.startswith("utf-8")
+    if not (has_plain_numbers and begins_with_names and is_utf8):
+        return False
+    return not has_short_rows(path, text.delimiter)
 
 
 def _target(source: str, name: str, folder: Path) -> Path:
