@@ -10,7 +10,7 @@ import pytest
 
 from graphconv import Graph
 from graphconv.io.label_file import LabelFile, LabelLine, latest_labels, read_label_lines
-from graphconv.results.answers import Answers, with_label_lines
+from graphconv.results.answers import HOW, Answers, with_label_lines
 
 PATH = [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]]
 
@@ -33,10 +33,10 @@ def state(answers):
     )
 
 
-def reopened(answers):
+def reopened(answers, graph=None):
     """The same answers as another process would read them."""
     answers.file.close()
-    return Answers(make_graph(), LabelFile(answers.file.path))
+    return Answers(graph or make_graph(), LabelFile(answers.file.path))
 
 
 def test_lines_come_back_and_the_last_one_holds(tmp_path):
@@ -221,3 +221,149 @@ def test_labels_of_a_file_join_those_of_the_data():
     assert joined.test_index.tolist() == [1, 2]
     with pytest.raises(ValueError, match=r"labels\.csv names a node that the data lacks: 'dd'"):
         with_label_lines(graph, [line("dd", "x")], "labels.csv")
+
+
+def summary(answers):
+    """All that answers come to, with how each node got its label in words."""
+    return {
+        "labels": answers.labels.tolist(),
+        "how": [HOW[how] for how in answers.how],
+        "skipped": sorted(answers.skipped),
+        "random": answers.random.tolist(),
+        "lessons": answers.lessons.tolist(),
+        "counts": (answers.n_questions, answers.n_answered, len(answers.labelled)),
+        "version": answers.version,
+    }
+
+
+def test_what_answers_come_to_step_by_step(tmp_path):
+    graph = make_graph(labels=[0, -1, -1, 1], class_names=["red", "blue"], train_index=[0])
+    answers = Answers(graph, LabelFile(tmp_path / "labels.csv"))
+    # The label of a node that is not for training is not known here.
+    assert summary(answers) == {
+        "labels": [0, -1, -1, -1], "how": ["given", "", "", ""], "skipped": [], "random": [],
+        "lessons": [0, -1, -1, -1], "counts": (0, 0, 1), "version": 0,
+    }  # fmt: skip
+    answers.give([1], "red", "me", "random")
+    answers.give([2], "red", "me", "asked")
+    assert summary(answers) == {
+        "labels": [0, 0, 0, -1], "how": ["given", "random", "asked", ""], "skipped": [],
+        "random": [1], "lessons": [0, -1, 0, -1], "counts": (2, 2, 3), "version": 2,
+    }  # fmt: skip
+    # Another label for a node does not change how it was met; what is taken away was never met.
+    answers.give([0, 1, 2, 3], "blue", "me", "chosen")
+    answers.give([2], "", "me", "chosen")
+    answers.give([2, 3], "", "me", "skip")  # 3 has a label: it is left alone
+    assert summary(answers) == {
+        "labels": [1, 1, -1, 1], "how": ["given", "random", "", "chosen"], "skipped": [2],
+        "random": [1], "lessons": [1, -1, -1, 1], "counts": (2, 2, 3), "version": 5,
+    }  # fmt: skip
+    before = summary(answers)
+    again = reopened(answers, graph)
+    assert {**summary(again), "version": 5} == before
+    # Taken back one by one, everything is as it was, and so it is after reading the file.
+    for expected in (
+        {"labels": [1, 1, -1, 1], "how": ["given", "random", "", "chosen"], "skipped": []},
+        {"labels": [1, 1, 1, 1], "how": ["given", "random", "asked", "chosen"]},
+        {"labels": [0, 0, 0, -1], "how": ["given", "random", "asked", ""]},
+        {"labels": [0, 0, -1, -1], "how": ["given", "random", "", ""], "random": [1]},
+        {"labels": [0, -1, -1, -1], "how": ["given", "", "", ""], "random": []},
+    ):
+        version = again.version
+        again.undo("me")
+        assert summary(again).items() >= expected.items()
+        assert again.version == version + 1
+        saved = {name: summary(again)[name] for name in ("labels", "how", "skipped")}
+        again = reopened(again, graph)
+        assert {name: summary(again)[name] for name in saved} == saved
+    assert again.undo("me") is None
+
+
+def test_an_answer_says_what_it_replaced(tmp_path):
+    answers = Answers(make_graph(), LabelFile(tmp_path / "labels.csv"))
+    first = answers.give([2, 2, 0], " red ", "me", "asked")
+    second = answers.give([2], "blue", "you", "chosen")
+    assert (first.number, first.nodes, first.label) == (1, (2, 0), "red")
+    assert first.before == (("", ""), ("", ""))
+    assert (second.number, second.before) == (2, (("red", "asked"),))
+    assert answers.undo("you") == second
+    assert answers.undo("me") == first
+
+
+@pytest.mark.parametrize(
+    ("nodes", "label", "how", "message"),
+    [
+        ([3], "x" * 200, "asked", None),
+        ([0], "x" * 201, "asked", "a name of 1 to 200 characters"),
+        ([0], "", "chosen", None),
+        ([0], "", "random", None),
+        ([0], "", "asked", "how must say how the node was met, got 'asked'"),
+        ([0], "red", "given", "how must say how the node was met, got 'given'"),
+        ([4], "red", "asked", "must be about nodes of the graph"),
+        ([0, 4], "red", "asked", "must be about nodes of the graph"),
+        ([-1], "red", "asked", "must be about nodes of the graph"),
+        ([], "red", "asked", "must be about nodes of the graph"),
+    ],
+)
+def test_which_answers_are_taken(tmp_path, nodes, label, how, message):
+    answers = Answers(make_graph(), LabelFile(tmp_path / "labels.csv"))
+    if message is None:
+        answers.give(nodes, label, "me", how)
+        assert len(read_label_lines(tmp_path / "labels.csv")) == len(nodes)
+    else:
+        with pytest.raises(ValueError, match=message):
+            answers.give(nodes, label, "me", how)
+        assert read_label_lines(tmp_path / "labels.csv") == []
+        assert summary(answers)["version"] == 0
+
+
+def test_there_can_be_two_hundred_classes(tmp_path):
+    names = [f"class {number}" for number in range(199)]
+    graph = make_graph(labels=[0, -1, -1, -1], class_names=names, train_index=[0])
+    answers = Answers(graph, LabelFile(tmp_path / "labels.csv"))
+    answers.give([1], "the last", "me", "asked")
+    answers.give([2], "the last", "me", "asked")
+    answers.give([2], "class 5", "me", "asked")
+    with pytest.raises(ValueError, match="there can be 200 classes at most"):
+        answers.give([3], "one more", "me", "asked")
+    assert answers.labels.tolist() == [0, 199, 5, -1]
+
+
+def test_graphs_that_cannot_be_labelled_here(tmp_path):
+    several = make_graph(labels=np.eye(4, dtype=int), class_names=list("wxyz"))
+    with pytest.raises(ValueError, match="nodes must have one label each to be labelled here"):
+        Answers(several, LabelFile(tmp_path / "labels.csv"))
+    with pytest.raises(ValueError, match=r"labels\.csv gives nodes one label each, but"):
+        with_label_lines(several, [], "labels.csv")
+    twins = Graph(np.zeros((2, 2)), node_ids=[1, "1"])
+    with pytest.raises(ValueError, match="node ids must be distinct as text"):
+        Answers(twins, LabelFile(tmp_path / "twins.csv"))
+
+
+def test_lines_of_another_program_are_an_answer_each(tmp_path):
+    path = tmp_path / "labels.csv"
+    with LabelFile(path) as file:
+        file.append([line("a", "red", "chosen", action=0), line("b", "red", "chosen", action=0)])
+        file.append([line("c", "red", "asked", action=7), line("d", "red", "asked", action=7)])
+    answers = Answers(make_graph(), LabelFile(path))
+    assert [(one.number, one.nodes) for one in answers.actions] == [
+        (1, (0,)), (2, (1,)), (7, (2, 3)),
+    ]  # fmt: skip
+    assert answers.give([0], "blue", "me", "chosen").number == 8
+    answers.file.append([line("a", "red", "undo", action=5)])
+    with pytest.raises(ValueError, match="takes action 5 back, which it does not have"):
+        reopened(answers)
+
+
+def test_where_the_nodes_of_a_label_file_go():
+    splits = {"train_index": [0], "validation_index": [1], "test_index": [2]}
+    graph = make_graph(labels=[0, 0, 0, -1], class_names=["x"], **splits)
+    for how, train, test in (("random", [0], [2, 3]), ("asked", [0, 3], [2])):
+        lines = [line(node, "x", how) for node in "abcd"]
+        joined = with_label_lines(graph, lines, "labels.csv")
+        assert joined.train_index.tolist() == train
+        assert joined.validation_index.tolist() == [1]
+        assert joined.test_index.tolist() == test
+        assert joined.class_names == ("x",)
+        assert joined.labels.tolist() == [0, 0, 0, 0]
+    assert graph.labels.tolist() == [0, 0, 0, -1]  # the graph itself stays as it was
