@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from graphconv import Graph
 from graphconv.report._drives import drives
+from graphconv.results import drivers
 from graphconv.results.drivers import find_drivers
 
 
@@ -66,3 +67,76 @@ def test_in_words(people):
     nasty = replace(people, feature_names=["<b>", "a:x", "a:y"])
     assert "&lt;b&gt;" in drives(find_drivers(by_first_feature, nasty, np.arange(100)), "test")
     assert "labels no other graph" in drives(None, "test")
+
+
+def mean_gaps(features, found):
+    """How far the means of classes lie apart, by columns, in another way than the code's."""
+    rows = [features[found == number].mean(axis=0) for number in found]
+    return np.var(rows, axis=0) / features.std(axis=0)
+
+
+@pytest.mark.parametrize("as_matrix", [np.asarray, sp.csr_array])
+def test_the_most_telling_features_are_tried(as_matrix):
+    rng = np.random.default_rng(3)
+    found = np.repeat([0, 1, 2], [10, 30, 60])
+    features = rng.normal(size=(100, 6)) + np.outer(found, [0, 1, 0.5, -0.2, -2, 0])
+    features[:, 5] = 4  # says nothing
+    graph = Graph(np.zeros((100, 100)), as_matrix(features), found)
+    gaps = mean_gaps(features[:, :5], found)
+    told = drivers._most_telling(graph, found, 3)
+    assert told == np.argsort(-gaps)[:3].tolist()
+    assert told == [4, 1, 2]
+    assert 5 not in drivers._most_telling(graph, found, 6)
+    both = np.eye(3)[found]  # of several labels a node the first counts
+    assert drivers._most_telling(graph, both, 3) == told
+
+
+@pytest.mark.parametrize("as_matrix", [np.asarray, sp.csr_array])
+def test_columns_are_dealt_out_together_and_others_stay(as_matrix):
+    features = np.arange(40.0).reshape(10, 4) + 1
+    graph = Graph(np.zeros((10, 10)), as_matrix(features))
+
+    def dealt(columns):
+        made = drivers._dealt_out(graph, columns).features
+        return made.toarray() if sp.issparse(made) else made
+
+    whole, some = dealt(None), dealt(np.array([1, 3]))
+    order = ((whole[:, 0] - 1) / 4).astype(int)
+    assert sorted(order) == list(range(10))
+    assert not np.array_equal(order, np.arange(10))
+    assert np.array_equal(whole, features[order])
+    assert np.array_equal(some[:, [1, 3]], features[order][:, [1, 3]])
+    assert np.array_equal(some[:, [0, 2]], features[:, [0, 2]])
+    kept = graph.features.toarray() if sp.issparse(graph.features) else graph.features
+    assert np.array_equal(kept, features)
+
+
+@pytest.mark.parametrize(("seconds", "n_tried"), [(0, 4), (9, 9), (1000, 24)])
+def test_large_graphs_try_fewer_features(seconds, n_tried, monkeypatch):
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    features = labels[:, None] + rng.random((60, 30))
+    ring = np.roll(np.eye(60), 1, axis=1)
+    for own in (features, sp.csr_array(features)):
+        graph = Graph(ring + ring.T, own, labels)
+        # 64 numbers for each feature, edge end and node.
+        monkeypatch.setattr(drivers, "WORK", seconds * 64 * (60 * 30 + 120 + 60))
+        columns = {f"c{k}": np.array([k, k + 1]) for k in range(29)} | {"alone": np.array([29])}
+        found = find_drivers(lambda graph: np.eye(2)[labels], graph, labels, columns)
+        assert (len(found.features), len(found.columns)) == (n_tried, n_tried)
+        assert "alone" not in [one.name for one in found.columns]
+
+
+def test_nodes_of_several_labels_change_with_any_of_them():
+    features = np.repeat([[0.0, 1.0], [1.0, 0.0]], 20, axis=0)
+    graph = Graph(np.zeros((40, 40)), features, (features > 0.5).astype(int))
+    assert graph.is_multilabel
+    found = find_drivers(lambda graph: graph.features, graph, np.arange(40))
+    alone, whole = found.features[0].changed, found.whole[1].changed
+    assert found.accuracy == 1
+    assert alone == whole > 0.3  # rows stay together, so both labels change at once
+    assert found.features[0].name == "feature 0"
+    # Half of the labels of such a node are still right where one column was dealt out.
+    assert found.features[0].accuracy == pytest.approx(1 - alone / 2)
+    assert found.whole[1].accuracy == pytest.approx(1 - whole)
+    assert [one.changed for one in found.features] == [alone, alone]

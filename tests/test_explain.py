@@ -1,7 +1,9 @@
 """Tests of explain: every figure equals a plain recompute on the edited whole graph."""
 
 import json
+import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -350,3 +352,176 @@ def test_neighbours_are_called_what_the_model_calls_them(features):
     why = explain(fitted, "n9")
     assert len(why.labels) > 1
     assert why.labels == {node: labels[position_of(graph, node)] for node in why.labels}
+
+
+def test_a_walk_from_the_node_decides_what_is_tried_first():
+    """On the path 0 - 1 - 2, by hand: a walk of two steps that stays as likely as it goes on."""
+    graph = Graph(np.diag([1, 1], 1) + np.diag([1, 1], -1), labels=[0, 1, 0])
+    around = Neighbourhood(fit_gcn(graph, overrides=BRIEF), graph, 0)
+    crossed, visited, ends = explain_module._walk(around)
+    # From 0 it stays or goes to 1, a half each; from 1 it stays or goes to 0 or 2, a third each.
+    assert ends == pytest.approx([1 / 4 + 1 / 6, 1 / 4 + 1 / 6, 1 / 6])
+    assert visited == pytest.approx([1 / 2 + 5 / 12, 1 / 2 + 5 / 12, 1 / 6])
+    found = dict(zip(zip(around.entry_row, around.entry_column, strict=True), crossed, strict=True))
+    expected = {(0, 1): 1 / 2 + 1 / 4, (1, 0): 1 / 6, (1, 2): 1 / 6, (2, 1): 0}
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("work", "n_things", "n_tried"),
+    [(7 * 450, 500, 450), (7 * 450, 450, 450), (7 * 20, 500, 100), (7 * 6000, 5500, 5000)],
+)
+def test_how_many_things_are_tried(monkeypatch, work, n_things, n_tried):
+    """As many as there is time for, but never fewer than 100 nor more than 5,000."""
+    monkeypatch.setattr(explain_module, "WORK", work)
+    question = explain_module._Question(SimpleNamespace(work=7, n_hops=2), 0, 0.5, 0.0)
+    use = np.random.default_rng(0).random(n_things)
+    chosen, note = question.limit(use, "edges")
+    assert len(chosen) == n_tried
+    assert np.array_equal(chosen, np.argsort(-use)[:n_tried])
+    assert note.startswith(f"{n_tried:,} of {n_things:,} edges") if n_tried < n_things else not note
+
+
+@pytest.mark.parametrize(("n_classes", "end"), [(10, "c9, got 'x'"), (11, "c9, ..., got 'x'")])
+def test_of_many_classes_ten_are_named(n_classes, end):
+    names = [f"c{number}" for number in range(n_classes)]
+    with pytest.raises(ValueError, match=f"^class must be one of c0, .*{re.escape(end)}"):
+        explain_module.class_number(names, "x")
+    assert explain_module.class_number([7, 8], "8") == explain_module.class_number([7, 8], 8) == 1
+
+
+def test_the_score_of_a_class_by_hand():
+    shares = np.array([[0.2, 0.3, 0.5], [0.0, 0.0, 1.0]], dtype=np.float32)
+    tiny = np.log(np.finfo(np.float32).tiny)
+    yes, odds = explain_module._score(shares, 1, is_multilabel=False)
+    assert yes == pytest.approx([0.3, 0])
+    assert odds == pytest.approx([np.log(0.3 / 0.7), tiny])
+    yes, odds = explain_module._score(shares, 2, is_multilabel=True)
+    assert odds == pytest.approx([0, -tiny])
+
+
+def test_details_say_how_far_how_heavy_and_whether_trained_on():
+    adjacency = np.array([[0, 2, 0, 1], [2, 0, 3, 0], [0, 3, 0, 0], [1, 0, 0, 0]], dtype=float)
+    features = np.array([[1, 0, 4], [0, 0, 5], [0, 0, 6], [7, 0, 0]], dtype=float)
+    graph = Graph(
+        adjacency, features, [0, 1, 1, 0], train_index=[0, 2], node_ids=list("wxyz"),
+        feature_names=["a", "b", "c"],
+    )  # fmt: skip
+    fitted = fit_gcn(graph, overrides={**BRIEF, "scaling": "none"})
+    why = explain(fitted, "w")
+    assert {part.item: part.detail for part in why.edges} == {
+        ("w", "x"): "weight 2", ("x", "y"): "weight 3", ("w", "z"): "weight 1",
+    }  # fmt: skip
+    labels = why.labels
+    assert {part.item: part.detail for part in why.neighbours} == {
+        "x": f"linked, weight 2, predicted {labels['x']}",
+        "y": f"2 hops away, predicted {labels['y']}, used in training",
+        "z": f"linked, weight 1, predicted {labels['z']}",
+    }
+    assert {part.item: part.detail for part in why.features} == {
+        "a": "value 1, in 1 of 3 neighbours", "c": "value 4, in 2 of 3 neighbours",
+    }  # fmt: skip
+    assert {part.item: part.detail for part in explain(fitted, "y").features} == {
+        "c": "value 6, in 2 of 2 neighbours", "a": "in 1 of 2 neighbours only",
+    }  # fmt: skip
+    assert labels == dict(zip("wxyz", fitted.probabilities().mean(axis=1).argmax(1), strict=True))
+
+
+def part(item, probability, detail="", without="theory"):
+    return Contribution(item, probability, 3 * probability, without, detail)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        # The strongest of each kind, in both directions.
+        (
+            {"neighbours": (part("p2", 0.1), part("p4", 0.2)), "features": (part("a", -0.3),)},
+            "What speaks for it most: the neighbour p4 (without it 0.600). "
+            "What speaks against it most: the feature a (without it 1.100).",
+        ),
+        (
+            {"features": (part("a", -0.1), part("b", -0.2), part("c", 0.4, "value 3, in 2"))},
+            "What speaks for it most: the feature c (value 3; without it 0.400). "
+            "What speaks against it most: the feature b (without it 1.000).",
+        ),
+        # An edge to a neighbour that is named says no more; another does.
+        (
+            {"neighbours": (part("p2", 0.1),), "edges": (part(("p2", "p3"), 0.2),)},
+            "What speaks for it most: the neighbour p2 (without it 0.700).",
+        ),
+        (
+            {"neighbours": (part("p2", 0.1),), "edges": (part(("p3", "p4"), 0.2),)},
+            "What speaks for it most: the neighbour p2 (without it 0.700) and the edge p3 - p4 "
+            "(without it 0.600).",
+        ),
+        # A thousandth does not show.
+        (
+            {"features": (part("a", 0.001), part("b", -0.001))},
+            "No single edge, neighbour or feature changes this by itself.",
+        ),
+        (
+            {"features": (part("a", 0.0011, without="vision"),)},
+            "What speaks for it most: the feature a (without it 0.799, and the label would be "
+            "vision).",
+        ),
+    ],
+)
+def test_which_parts_a_sentence_names(changes, said):
+    bare = replace(EXAMPLE, edges=(), neighbours=(), features=())
+    assert replace(bare, **changes).sentence == f"{EXAMPLE._decision} {said}"
+
+
+def test_reasons_are_the_strongest_in_points():
+    many = replace(
+        EXAMPLE,
+        neighbours=(part("p2", 0.005), part("p3", -0.0049), part("p4", -0.25, "linked")),
+        features=(part("a", 0.1),),
+    )
+    assert many.reasons() == [
+        "neighbour p4 (linked) speaks against it: 25 points",
+        "feature a speaks for it: 10 points",
+        "neighbour p2 speaks for it: 0 points",
+    ]
+    assert many.reasons(1) == many.reasons()[:1]
+    edges = replace(EXAMPLE, neighbours=())
+    assert edges.reasons(1) == ["edge p1 - p2 speaks for it: 43 points"]
+    bare = replace(EXAMPLE, edges=(), neighbours=(), features=())
+    assert bare.reasons() == ["no single neighbour or feature decides it"]
+
+
+def test_tables_have_the_columns_that_say_something():
+    ((title, columns, rows), (farther, of_edges, _)) = EXAMPLE.tables()
+    assert (title, columns) == (
+        "Neighbours", ["neighbour", "probability", "log-odds", "label without", ""],
+    )  # fmt: skip
+    assert rows == [["p2", "+0.450", "+2.00", "vision", "linked"]]
+    assert (farther, of_edges) == ("Edges farther away", ["edge", "probability", "log-odds", ""])
+    ((title, columns, rows),) = replace(EXAMPLE, neighbours=()).tables(1)
+    assert (title, columns) == ("Edges", ["edge", "probability", "log-odds", "label without"])
+    assert rows == [["p1 - p2", "+0.430", "+1.90", "vision"]]
+    top = EXAMPLE.top(1)
+    assert (len(top.edges), len(top.neighbours), len(top.features)) == (1, 1, 0)
+    assert str(EXAMPLE).splitlines()[1:5] == [
+        "",
+        "Neighbours",
+        "  neighbour  probability  log-odds  label without",
+        "  p2         +0.450       +2.00     vision         linked",
+    ]
+
+
+@pytest.mark.parametrize("features", ["sparse", "dense"])
+@pytest.mark.parametrize("scaling", ["row", "l2", "standard", "none"])
+def test_edits_of_features_and_of_nothing_side_by_side(features, scaling):
+    """Each copy of a neighbourhood is as it would be alone, whatever the others lack."""
+    graph = random_graph(False, True, features)
+    fitted = fit_gcn(graph, overrides={**BRIEF, "scaling": scaling}, seeds=[0, 1])
+    around = Neighbourhood(fitted, graph, 9)
+    edits = [Edit(), Edit(feature=0), Edit(node=1), Edit(feature=5)]
+    together = around.probabilities(edits)
+    assert together.shape == (4, 2, 3)
+    for number, edit in enumerate(edits):
+        np.testing.assert_allclose(around.probabilities([edit])[0], together[number], atol=1e-6)
+    np.testing.assert_allclose(together[0], fitted.probabilities()[9], atol=2e-6)
+    assert not np.allclose(together[0], together[1], atol=1e-5)
+    assert around.probabilities([]).shape == (0, 2, 3)

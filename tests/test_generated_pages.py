@@ -25,6 +25,7 @@ PAGES = {
     "build_strong": ["docs/strong.md"],
     "build_evidence": ["docs/evidence.md"],
     "build_labelling": ["docs/labelling.md"],
+    "build_mutants": ["docs/mutants.md"],
 }
 
 
@@ -39,7 +40,9 @@ def test_pages_are_what_the_committed_figures_make(script):
     pages = load_script(script).pages()
     assert sorted(str(path.relative_to(ROOT)) for path in pages) == sorted(PAGES[script])
     for path, text in pages.items():
-        assert path.read_text(encoding="utf-8") == text, f"make it again: scripts/{script}.py"
+        assert path.read_text(encoding="utf-8") == text, (
+            f"make it again: python -m scripts.{script}"
+        )
 
 
 def test_readme_says_which_rows_are_not_the_papers():

@@ -1,13 +1,15 @@
 """Tests of what is told from labels that models have not seen: accuracy, sets, doubtful labels."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.generated_graphs import KINDS, generate, split
 
 from graphconv import GCNClassifier, Graph
 from graphconv.estimators.baselines import make_estimator
-from graphconv.results.doubt import doubtful_labels
-from graphconv.results.prediction_sets import find_set_rule
+from graphconv.results.doubt import doubtful_labels, rank_by_doubt
+from graphconv.results.prediction_sets import SetRule, check_coverage, find_set_rule
 from graphconv.training.out_of_fold import OutOfFold, fit_folds, make_folds, neighbour_means
 from graphconv.training.scores import accuracy, accuracy_interval, macro_f1
 
@@ -233,3 +235,90 @@ def test_all_labels_of_a_node_must_be_right_to_count():
     found = accuracy_interval(np.array([[1, 0], [1, 1]]), np.array([[0.9, 0.1], [0.9, 0.1]]))
     assert found.share == 0.5
     assert accuracy_interval(np.empty(0, int), np.empty((0, 2))) is None
+
+
+def test_smoothed_sets_by_hand():
+    # On the path 0 - 1 - 2 the neighbours of 1 say 0.2 and 0.6 in the mean, 0.4 of class 0.
+    graph = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    shares = np.array([[0.2, 0.8], [0.5, 0.5], [0.6, 0.4]])
+    smoothed = 0.75 * shares + 0.25 * np.array([[0.5, 0.5], [0.4, 0.6], [0.5, 0.5]])
+    for threshold in np.unique(smoothed):
+        sets = SetRule(0.9, threshold, 0.25, 9).apply(graph, shares)
+        expected = smoothed >= threshold
+        expected[[0, 1, 2], [1, 0, 0]] = True  # the likeliest by itself is always one
+        assert np.array_equal(sets, expected)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.25, 0.5, 0.75])
+def test_as_much_smoothing_as_makes_sets_smallest(smoothing):
+    """Rows that only this mixture tells apart: own and neighbours' errors cancel in it."""
+    labels = np.arange(40) % 2
+    error = np.where(np.arange(40) % 8 < 4, 0.4, -0.4)
+    # With this weight the errors of the two cancel; with any other some of them are left.
+    own = 0.55 + error * smoothing
+    others = 0.55 - error * (1 - smoothing)
+    rows = np.arange(40)
+
+    def shares(of_label):
+        found = np.empty((40, 2))
+        found[rows, labels], found[rows, 1 - labels] = of_label, 1 - of_label
+        return found
+
+    rule = find_set_rule(folds_of(labels, shares(own), shares(others)), 0.9)
+    assert rule.smoothing == smoothing
+    assert rule.threshold == pytest.approx(0.55)
+    assert rule.coverage == 0.9
+
+
+def test_of_equal_sets_the_least_smoothing_is_taken():
+    labels = np.zeros(20, int)
+    shares = np.tile([0.7, 0.3], (20, 1))
+    assert find_set_rule(folds_of(labels, shares, shares)).smoothing == 0
+
+
+@pytest.mark.parametrize(
+    ("coverage", "needed"), [(0.5, 1), (0.75, 3), (0.8, 4), (0.9, 9), (0.95, 19), (0.99, 99)]
+)
+def test_how_many_labels_a_coverage_needs(coverage, needed):
+    check_coverage(coverage, needed)
+    with pytest.raises(ValueError, match=f"needs at least {needed} labelled nodes"):
+        check_coverage(coverage, needed - 1)
+
+
+@pytest.mark.parametrize(
+    ("n_labels", "coverage", "n_below"),
+    [(9, 0.9, 0), (18, 0.9, 0), (19, 0.9, 1), (29, 0.9, 2), (99, 0.99, 0), (4, 0.5, 1)],
+)
+def test_how_many_labels_may_fall_below_the_threshold(n_labels, coverage, n_below):
+    right = np.arange(1, n_labels + 1) / (n_labels + 1)
+    every = folds_of(np.zeros(n_labels, int), np.column_stack([right, 1 - right]))
+    assert find_set_rule(every, coverage).threshold == right[n_below]
+
+
+def test_labels_are_doubted_by_their_margin():
+    # Margins 0.3, -0.8, -0.1, and 0: a tie is no contradiction, and stands where it would.
+    shares = np.array([[0.6, 0.3, 0.1], [0.9, 0.1, 0.0], [0.3, 0.3, 0.4], [0.5, 0.0, 0.5]])
+    labels = np.array([0, 1, 1, 0])
+    order, likelier = rank_by_doubt(labels, shares)
+    assert order.tolist() == [1, 2, 3, 0]
+    assert likelier.tolist() == [0, 0, 2, 0]
+    # A class of probability 0 may be the given one, and even all others may have 0.
+    order, _ = rank_by_doubt(np.array([0, 0]), np.array([[1.0, 0.0], [0.0, 1.0]]))
+    assert order.tolist() == [1, 0]
+
+
+def test_doubts_say_what_was_given_and_what_is_likelier():
+    graph = Graph(np.zeros((4, 4)), labels=[0, 1, 1, 0], class_names=["a", "b"],
+                  node_ids=list("wxyz"), test_index=[3])  # fmt: skip
+    shares = np.array([[0.2, 0.8], [0.4, 0.6], [0.9, 0.1]])
+    folds = OutOfFold(np.array([0, 1, 2]), graph.labels[:3], shares, shares)
+    found = doubtful_labels(graph, folds)
+    assert [(one.node, one.given, one.likelier) for one in found] == [
+        ("y", "b", "a"), ("w", "a", "b"),
+    ]  # fmt: skip
+    first = found[0]
+    assert (first.given_probability, first.likelier_probability) == (0.1, 0.9)
+    every = np.vstack([shares, [[0.01, 0.99]]])
+    assert [one.node for one in doubtful_labels(graph, folds, every)] == ["z", "y", "w"]
+    with pytest.raises(ValueError, match="labels to doubt must be one per node"):
+        doubtful_labels(replace(graph, labels=np.eye(4, dtype=int)[:, :2], test_index=[]), folds)

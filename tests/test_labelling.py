@@ -1,10 +1,17 @@
 """Tests of graphconv.results.labelling: learning while somebody labels."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.generated_graphs import generate, split
 
+from graphconv.results import labelling, suggest
 from graphconv.results.labelling import MORE_EPOCHS, RANDOM_EVERY, Learner
+from graphconv.results.prediction_sets import find_set_rule
+from graphconv.training.calibration import fit_calibration
+from graphconv.training.fit import fit_gcn
+from graphconv.training.out_of_fold import neighbour_means
 
 NOBODY = np.empty(0, dtype=np.int64)
 
@@ -142,3 +149,134 @@ def test_learning_beats_chance_with_twenty_answers(graph):
     unknown = labels < 0
     right = learner.picture.probabilities.argmax(axis=1)[unknown] == graph.labels[unknown]
     assert right.mean() > 0.69
+
+
+def test_lessons_of_a_group_are_hidden_from_its_model_alone(graph, monkeypatch):
+    seen = []
+
+    def fit(graph, **how):
+        seen.append((graph, how))
+        return fit_gcn(graph, **how)
+
+    monkeypatch.setattr(labelling, "fit_gcn", fit)
+    learner = Learner(graph, overrides={"hidden": (4,)}, seed=2**32 - 2)
+    assert learner.group.min() == 0
+    assert learner.group.max() == 9
+    assert np.bincount(learner.group).min() > 5  # of 200 nodes about 20 each
+    labels = np.full(graph.n_nodes, -1)
+    labels[:60] = graph.labels[:60]
+    learner.fit(labels, names(graph), 1)
+    for _ in range(2):
+        learner.fit_group(3, labels, names(graph))
+    whole, *of_group = [shown.train_index.tolist() for shown, _ in seen]
+    assert whole == list(range(60))
+    assert of_group == 2 * [[node for node in range(60) if learner.group[node] != 3]]
+    assert [how["seeds"] for _, how in seen] == [[2**32 - 1], [0], [1]]  # never twice the same
+    settings = [how["overrides"] for _, how in seen]
+    assert [own["max_epochs"] for own in settings] == [200, 200, 60]
+    assert all(own["early_stopping"] == "none" for own in settings)
+    assert all((how["validation_fraction"], how["calibrate"]) == (0, False) for _, how in seen)
+    assert [how["start_from"] is None for _, how in seen] == [True, True, False]
+
+
+def test_who_is_judged_by_which_group(graph):
+    learner = Learner(graph, overrides={"hidden": (4,)})
+    labels = np.full(graph.n_nodes, -1)
+    labels[:60] = graph.labels[:60]
+    learner.fit_group(3, labels, names(graph))
+    nodes, shares = learner.held_out(np.arange(60), graph.n_classes + 1)
+    assert nodes.tolist() == [node for node in range(60) if learner.group[node] == 3]
+    own = learner._group_models[3].probabilities()[:, 0]
+    assert np.array_equal(shares[:, :-1], own[nodes])
+    assert not shares[:, -1].any()  # a class that the model has not met yet
+    labels[:60] = 0  # too little to learn from: what was known of the group is forgotten
+    learner.fit_group(3, labels, names(graph))
+    assert len(learner.held_out(np.arange(60), graph.n_classes)[0]) == 0
+
+
+@pytest.mark.parametrize(("n_exam", "is_calibrated"), [(9, False), (10, True)])
+def test_ten_answers_tell_what_confidence_means(graph, n_exam, is_calibrated, monkeypatch):
+    learner = Learner(graph)
+    labels = label_some(learner, graph, 20)
+    exam = np.flatnonzero(labels < 0)[:n_exam]
+    given = []
+
+    def rule(folds, coverage):
+        given.append((folds, coverage))
+        return find_set_rule(folds, coverage)
+
+    monkeypatch.setattr(labelling, "find_set_rule", rule)
+    learner.examine(exam, graph.labels)
+    assert (learner.possible is not None) == is_calibrated
+    shares = learner.picture.probabilities
+    if is_calibrated:
+        ((folds, coverage),) = given
+        assert coverage == 0.9
+        assert np.array_equal(folds.probabilities, shares[exam])
+        assert np.array_equal(folds.of_neighbours, neighbour_means(graph, shares)[exam])
+        assert learner.calibration == fit_calibration(shares[exam], graph.labels[exam])
+    assert learner.undescribed_calibration is None  # every node has features here
+
+
+def test_nodes_without_features_are_calibrated_apart():
+    whole = split(generate("homophilous, bag of words", n_nodes=200), n_per_class=3)
+    matrix = whole.features.toarray()
+    matrix[100:] = 0
+    graph = replace(whole, features=matrix, unknown_features=np.zeros(matrix.shape[1]))
+    learner = Learner(graph)
+    labels = label_some(learner, graph, 20)
+    unlabelled = np.flatnonzero(labels < 0)
+    bare, described = unlabelled[unlabelled >= 100], unlabelled[unlabelled < 100]
+    learner.examine(np.concatenate([described[:20], bare[:9]]), graph.labels)
+    assert learner.undescribed_calibration is None
+    learner.examine(np.concatenate([described[:20], bare[:10]]), graph.labels)
+    shares = learner.picture.probabilities
+    assert learner.undescribed_calibration == fit_calibration(
+        shares[bare[:10]], graph.labels[bare[:10]]
+    )
+    both = np.array([described[0], bare[0]])
+    found = learner.calibrated(shares[both], both)
+    for row, own in enumerate((learner.calibration, learner.undescribed_calibration)):
+        np.testing.assert_allclose(found[row], own.apply(shares[both[[row]]])[0], atol=1e-6)
+
+
+def test_more_questions_than_the_sample_has_are_drawn_from_the_rest(graph, monkeypatch):
+    monkeypatch.setattr(suggest, "MOST_NODES", 20)
+    monkeypatch.setattr(suggest.Coverage.__init__, "__defaults__", (20,))
+    learner = Learner(graph)
+    labels = np.full(graph.n_nodes, -1)
+    labels[:100] = 0
+    asked = learner.questions(labels, 50, {150})
+    assert len(set(asked)) == len(asked) == 50
+    assert min(asked) >= 100
+    assert 150 not in asked
+    assert asked == learner.questions(labels, 50, {150})
+    labels[0] = -1
+    other = learner.questions(labels, 50, {0, 150})
+    assert set(other) != set(asked)  # one answer fewer is another draw
+
+
+def test_how_far_questions_look(graph, monkeypatch):
+    hops = []
+
+    class Watched(suggest.Coverage):
+        def __init__(self, *given, n_hops, **more):
+            hops.append(n_hops)
+            super().__init__(*given, n_hops=n_hops, **more)
+
+    monkeypatch.setattr(labelling, "Coverage", Watched)
+    for overrides in ({}, {"hidden": (8, 8)}, {"propagation": "none"}):
+        Learner(graph, overrides=overrides)
+    assert hops == [2, 3, 0]
+
+
+def test_random_questions_depend_on_seed_and_number_alone(graph):
+    labels = np.full(graph.n_nodes, -1)
+    drawn = [
+        [Learner(graph, seed=seed).random_question(labels, number) for number in range(40)]
+        for seed in (0, 0, 1)
+    ]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert len(set(drawn[0])) > 30
+    expected = [np.random.default_rng([0, 2, number]).choice(200) for number in range(40)]
+    assert drawn[0] == expected  # so that a session goes on with the same questions

@@ -217,3 +217,61 @@ def test_several_labels_are_measured_by_what_is_named(run, tmp_path):
     done = run("train", *tables, "--coverage", 0.9, expect=2)
     assert done.err[-1] == "graphconv: --coverage is for one label per node, got several labels"
     assert "one per node" in run("doubt", "m", expect=2).err[-1]
+
+
+def by_columns(graph):
+    """A method that adds its columns up, the first with the weight 0.01, the second 0.02, ..."""
+    features = graph.features.toarray() if sp.issparse(graph.features) else graph.features
+    share = 0.3 + np.nan_to_num(features @ (0.01 * np.arange(1, features.shape[1] + 1)))
+    return np.stack([1 - share, share], axis=1)
+
+
+@pytest.mark.parametrize(("as_matrix", "first"), [(np.array, "a"), (sp.csr_array, "b")])
+def test_the_most_unusual_features_are_tried_first(as_matrix, first):
+    # Medians 0, 10, 0 and 3; columns a and b of node 0 are 1 and 2 away from them.
+    columns = [[1, 0, 0, 0, 0], [12, 10, 8, 10, 12], [0, 0, 0, 0, 7], [3, 3, 3, 3, 3]]
+    features = as_matrix(np.array(columns, dtype=float).T)
+    graph = Graph(np.zeros((5, 5)), features=features, feature_names=["a", "b", "c", "d"])
+    why = explain_by_removal(by_columns, graph, 0, ["x", "y"])
+    assert [(part.item, part.detail) for part in why.features] == [
+        ("b", "value 12, usually 10"), ("a", "value 1"),
+    ]  # fmt: skip
+    assert [part.probability for part in why.features] == pytest.approx([0.04, 0.01])
+    one = explain_by_removal(by_columns, graph, 0, ["x", "y"], most_edits=1)
+    # That is 2.5 and 1.3 times their spread; of sparse columns that few have it is taken for 1.
+    assert [part.item for part in one.features] == [first]
+    assert one.notes == ("of 2 features the 1 heaviest were tried",)
+    both = explain_by_removal(by_columns, graph, 0, ["x", "y"], most_edits=2)
+    assert both.notes == ()
+
+
+def test_all_that_removal_says_by_hand():
+    """A node's share of class b grows with the weight of its edges, in either direction."""
+
+    def by_weight(graph):
+        weight = np.asarray(graph.adjacency.sum(axis=1)).ravel()
+        share = 0.1 + 0.1 * (weight + np.asarray(graph.adjacency.sum(axis=0)).ravel())
+        return np.stack([1 - share, share], axis=1)
+
+    adjacency = np.zeros((4, 4))
+    adjacency[0, 1], adjacency[2, 0], adjacency[0, 3], adjacency[0, 0] = 1, 3, 2, 0.5
+    graph = Graph(adjacency, node_ids=list("wxyz"), directed=True)
+    why = explain_by_removal(by_weight, graph, "w", ["a", "b"])
+    assert (why.label, why.predicted, why.directed, why.n_hops) == ("b", "b", True, 1)
+    assert why.probability == pytest.approx(0.8)
+    assert why.log_odds == pytest.approx(np.log(4))
+    assert [(part.item, part.label_without) for part in why.edges] == [
+        (("w", "y"), "a"), (("w", "z"), "b"), (("w", "x"), "b"),
+    ]  # fmt: skip
+    assert [part.probability for part in why.edges] == pytest.approx([0.3, 0.2, 0.1])
+    odds = [np.log(4) - np.log(p / (1 - p)) for p in (0.5, 0.6, 0.7)]
+    assert [part.log_odds for part in why.edges] == pytest.approx(odds)
+    assert why.distances == {"w": 0, "y": 1, "z": 1, "x": 1}
+    assert why.labels == {"w": "b", "x": "a", "y": "a", "z": "a"}
+    few = explain_by_removal(by_weight, graph, "w", ["a", "b"], most_edits=2)
+    assert [part.item for part in few.edges] == [("w", "y"), ("w", "z")]  # the heaviest
+    assert few.notes == ("of 3 edges the 2 heaviest were tried",)
+    assert graph.adjacency.nnz == 4  # the graph itself stays as it was
+    other = explain_by_removal(by_weight, graph, "w", ["a", "b"], label="a")
+    assert other.probability == pytest.approx(0.2)
+    assert [part.probability for part in other.edges] == pytest.approx([-0.3, -0.2, -0.1])

@@ -7,8 +7,10 @@ import pytest
 from tests.generated_graphs import generate, split
 
 from graphconv import GCNClassifier, Graph, load_dataset
+from graphconv.estimators.baselines import make_estimator
 from graphconv.models.propagation import renormalised_adjacency
 from graphconv.results import suggest as suggest_module
+from graphconv.results.prediction_sets import SetRule
 from graphconv.results.suggest import _choose, suggest, uncertainty
 from graphconv.training.fit import fit_gcn
 
@@ -135,3 +137,81 @@ def test_it_beats_chance_on_cora():
         for seed in range(3)
     ]
     assert np.mean(gains) > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_hops"),
+    [({}, 2), ({"hidden": (8, 8)}, 3), ({"hidden": ()}, 1), ({"propagation": "none"}, 0)],
+)
+def test_as_many_hops_as_the_model_has_layers(settings, n_hops):
+    graph = split(generate("binary features", n_nodes=40), n_per_class=3)
+    fitted = fit_gcn(graph, overrides={**BRIEF, "max_epochs": 1, **settings})
+    hops, scaler = suggest_module._reach(fitted)
+    assert hops == n_hops
+    assert scaler is fitted.scaler
+    other = make_estimator("sgc").fit(graph)._fitted()
+    assert suggest_module._reach(other)[0] == 2  # where a method does not say
+
+
+def test_large_graphs_are_stood_for_by_a_sample(monkeypatch):
+    graph = generate("binary features", n_nodes=60)
+    free = np.arange(10, 60)
+    monkeypatch.setattr(suggest_module, "MOST_NODES", 60)
+    whole = suggest_module.Coverage(graph, graph.features, 1, free, most_candidates=50)
+    assert np.array_equal(whole.crowd, np.arange(60))
+    assert np.array_equal(whole.among, free)
+    monkeypatch.setattr(suggest_module, "MOST_NODES", 59)
+    part = suggest_module.Coverage(graph, graph.features, 1, free, most_candidates=49)
+    for nodes, among, n in ((part.crowd, np.arange(60), 59), (part.among, free, 49)):
+        assert len(set(nodes.tolist())) == n
+        assert np.isin(nodes, among).all()
+        assert np.array_equal(nodes, np.sort(nodes))
+
+
+def test_what_is_labelled_covers_its_like():
+    """Three pairs of twins: a label of one twin leaves nothing to learn from the other."""
+    features = np.repeat(np.eye(3), 2, axis=0)
+    graph = Graph(np.zeros((6, 6)), features)
+    cover = suggest_module.Coverage(graph, features, 0, np.arange(6))
+    first = list(cover.choose(np.array([0]), np.ones(6), 2))
+    assert first == [(2, pytest.approx(2 / 6)), (4, pytest.approx(2 / 6))]
+    later = list(cover.choose(np.array([0, 3]), np.ones(6), 2))
+    assert later == [(4, pytest.approx(2 / 6)), (0, 0)]  # nothing is left to gain
+    allowed = np.array([True, True, False, False, False, True])
+    assert [node for node, _ in cover.choose(np.array([0]), np.ones(6), 9, allowed)] == [5, 0, 1]
+    unsure = np.array([1, 1, 0, 0, 0.5, 0.5])
+    assert list(cover.choose(np.array([], int), unsure, 1)) == [(0, pytest.approx(2 / 3))]
+    assert list(cover.choose(np.array([], int), np.zeros(6), 1)) == [(0, 0)]
+
+
+def test_nodes_with_larger_sets_count_more():
+    graph = Graph(np.zeros((6, 6)), np.repeat(np.eye(3), 2, axis=0), [0, 1, 2, -1, -1, -1])
+    fitted = fit_gcn(graph, overrides={**BRIEF, "max_epochs": 1, "scaling": "none"})
+    shares = fitted.ensemble_probabilities()
+    sizes = (shares >= np.median(shares)).sum(axis=1)
+    rule = SetRule(0.9, float(np.median(shares)), 0.0, 9)
+    assert (rule.apply(graph, shares).sum(axis=1) == np.maximum(sizes, 1)).all()
+    found = suggest(fitted, 3, rule=rule)
+    assert [one.set_size for one in found] == [max(1, sizes[one.node]) for one in found]
+    assert all(one.set_size is None for one in suggest(fitted, 3))
+    # A set of one class says that there is nothing to ask. Twins of what is known are covered.
+    weight = uncertainty(shares, False) * (np.maximum(sizes, 1) - 1)
+    assert found[0].node in (4, 5)
+    assert found[0].gain == pytest.approx(weight[4:].sum() / weight.sum())
+
+
+@pytest.mark.parametrize("n", [True, 2.0, "2", 0, 3])
+def test_how_many_must_be_a_number_of_nodes_that_are_there(n):
+    fitted = fit_gcn(load_dataset("karate"), overrides=BRIEF)
+    with pytest.raises(ValueError, match=r"n must be from 1 to 2, the number of nodes"):
+        suggest(fitted, n, candidates=[5, 6])
+    assert len(suggest(fitted, 2, candidates=[6, 5, 6])) == 2
+
+
+def test_uncertainty_of_more_classes_by_hand():
+    even = np.full((1, 4), 0.25)
+    assert uncertainty(even, is_multilabel=False) == pytest.approx([1])
+    assert uncertainty(np.array([[0.5, 0.5, 0, 0]]), is_multilabel=False) == pytest.approx([0.5])
+    assert uncertainty(np.array([[1.0]]), is_multilabel=False) == pytest.approx([0])
+    # Of several labels a node, each by itself: one that is open and one that is sure.
+    assert uncertainty(np.array([[0.5, 1.0]]), is_multilabel=True) == pytest.approx([0.5])
