@@ -12,8 +12,10 @@ from tests.command_line import make_runner
 from tests.generated_graphs import generate, split
 
 from graphconv import GCNClassifier, Graph, load_dataset
+from graphconv.training import calibration
 from graphconv.training.calibration import (
     Calibration,
+    calibrate_apart,
     decisions,
     expected_calibration_error,
     fit_calibration,
@@ -302,3 +304,168 @@ def test_no_other_temperature_and_doubt_do_better(n_labels, is_multilabel):
         for doubt in np.linspace(0, 0.5, 21)
     ]
     assert loss(found) <= min(map(loss, others)) + 1e-3
+
+
+@pytest.mark.parametrize("is_multilabel", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_doubt_is_the_likeliest(is_multilabel, seed):
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.full(4, 0.5), 50)
+    wanted = np.eye(4)[rng.integers(4, size=50)]
+    if is_multilabel:
+        wanted = (rng.random((50, 4)) < 0.3 + 0.4 * shares).astype(float)
+    elif seed:  # mostly right, so that some doubt is best, neither none nor all
+        wanted = np.where(rng.random((50, 1)) < 0.8, np.eye(4)[shares.argmax(axis=1)], wanted)
+    even = 0.5 if is_multilabel else 0.25
+
+    def loss(doubt):
+        mixed = (1 - doubt) * shares + doubt * even
+        likely = wanted * np.log(mixed)
+        if is_multilabel:
+            likely += (1 - wanted) * np.log(1 - mixed)
+        return -likely.sum()
+
+    found = calibration._best_doubt(shares, wanted, even, is_multilabel)
+    grid = np.linspace(0, 0.5, 5001)
+    best = grid[np.argmin([loss(doubt) for doubt in grid])]
+    assert found == pytest.approx(best, abs=2e-4)
+
+
+def test_no_doubt_where_none_helps():
+    sure = np.tile([0.7, 0.3], (10, 1))
+    assert calibration._best_doubt(sure, np.tile([1.0, 0.0], (10, 1)), 0.5, False) == 0
+    # All that is allowed where the model is always wrong.
+    found = calibration._best_doubt(sure, np.tile([0.0, 1.0], (10, 1)), 0.5, False)
+    assert found == pytest.approx(0.5, abs=1e-4)
+
+
+@pytest.mark.parametrize("lowest_at", [-2.0, -0.3, 0.0, 1.7])
+def test_a_valley_is_found_to_a_thousandth(lowest_at):
+    asked = []
+
+    def function(x):
+        asked.append(x)
+        return abs(x - lowest_at) ** 1.5 + 0.1 * (x - lowest_at) * (x > lowest_at)
+
+    found = calibration._lowest(function, -3, 3)
+    assert found == pytest.approx(lowest_at, abs=1e-3)
+    # Golden sections: each call narrows 6 down by 0.618, so 19 of them come below a thousandth.
+    assert len(asked) == 2 + 19
+    assert min(asked) >= -3
+    assert max(asked) <= 3
+
+
+def test_labels_are_softened_by_a_nodes_worth():
+    # Of four nodes and one that nobody has seen: a fifth of the doubt of not knowing.
+    found = calibration._softened(np.array([0, 1, 2, 0]), 3)
+    expected = np.full((4, 3), 0.2 / 3) + 0.8 * np.eye(3)[[0, 1, 2, 0]]
+    np.testing.assert_allclose(found, expected)
+    both = calibration._softened(np.array([[1, 0], [0, 0], [1, 1], [0, 1]]), 2)
+    np.testing.assert_allclose(both, [[0.9, 0.1], [0.1, 0.1], [0.9, 0.9], [0.1, 0.9]])
+
+
+@pytest.mark.parametrize("is_multilabel", [False, True])
+def test_logits_and_probabilities_are_inverse(is_multilabel):
+    shares = np.random.default_rng(0).dirichlet(np.ones(3), 20)
+    logits = calibration._logits(shares, is_multilabel)
+    np.testing.assert_allclose(calibration._probabilities(logits, is_multilabel), shares)
+    extreme = calibration._logits(np.array([[0.0, 1.0]]), is_multilabel)
+    assert np.isfinite(extreme).all()
+    if is_multilabel:
+        assert extreme[0] == pytest.approx([np.log(1e-30), 25 * np.log(2)])
+        far = calibration._probabilities(np.array([[-1e9, 1e9]]), True)
+        assert far[0] == pytest.approx([0, 1], abs=1e-12)
+
+
+@pytest.mark.parametrize("is_multilabel", [False, True])
+def test_temperature_then_doubt_by_hand(is_multilabel):
+    shares = np.array([[0.8, 0.15, 0.05], [0.2, 0.3, 0.5]])
+    found = Calibration(2.0, 0.1).apply(shares, is_multilabel)
+    if is_multilabel:
+        odds = np.sqrt(shares / (1 - shares))
+        expected = 0.9 * odds / (1 + odds) + 0.1 * 0.5
+    else:
+        roots = np.sqrt(shares)
+        expected = 0.9 * roots / roots.sum(axis=1, keepdims=True) + 0.1 / 3
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_class_factors_weigh_the_last_axis():
+    weights = Calibration(class_factors=(2, 0, 1))
+    shares = np.array([[0.2, 0.5, 0.3], [0.0, 1.0, 0.0]], dtype=np.float32)
+    expected = [[0.4 / 0.7, 0, 0.3 / 0.7], [0, 1, 0]]  # a row of which nothing is left stays
+    np.testing.assert_allclose(weights.reweighed(shares), expected, atol=1e-6)
+    runs = np.stack([shares, shares[::-1], shares, shares], axis=1)  # (nodes, runs, classes)
+    np.testing.assert_allclose(weights.reweighed(runs)[:, 0], expected, atol=1e-6)
+    np.testing.assert_allclose(weights.reweighed(runs)[:, 1], expected[::-1], atol=1e-6)
+    np.testing.assert_allclose(weights.apply(shares[:1]), expected[:1], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"temperature": 1e-9}, None),
+        ({"temperature": 0}, "temperature must be above 0"),
+        ({"temperature": np.inf}, "temperature must be above 0"),
+        ({"temperature": np.nan}, "temperature must be above 0"),
+        ({"doubt": 0}, None),
+        ({"doubt": 1}, None),
+        ({"doubt": -1e-9}, "doubt must be from 0 to 1"),
+        ({"doubt": 1 + 1e-9}, "doubt must be from 0 to 1"),
+        ({"class_factors": (0, 2)}, None),
+        ({"class_factors": (1, -1e-9)}, "class_factors must be at least 0"),
+        ({"class_factors": (1, np.inf)}, "class_factors must be at least 0"),
+    ],
+)
+def test_what_a_calibration_may_be(values, message):
+    if message is None:
+        found = Calibration(**values).to_json()
+        assert {name: found[name] for name in values} == values
+    else:
+        with pytest.raises(ValueError, match=message):
+            Calibration(**values)
+
+
+def test_the_lowest_bin_and_gaps_by_their_number():
+    shares = np.tile([0.02, 0.03, 0.05], (4, 1))  # of more classes than are shown, say
+    bins = reliability(shares, np.array([2, 0, 0, 0]), n_bins=10)
+    assert bins.n_decisions.tolist() == [4, *[0] * 9]
+    assert (bins.confidence[0], bins.accuracy[0]) == (pytest.approx(0.05), 0.25)
+    assert bins.error == pytest.approx(0.2)
+    assert len(reliability(shares, np.zeros(4, int)).n_decisions) == 15  # as Guo et al.
+    nothing = reliability(np.zeros((1, 2)), np.array([0]), n_bins=4)
+    assert nothing.n_decisions.tolist() == [1, 0, 0, 0]
+
+
+def test_some_nodes_have_a_calibration_of_their_own():
+    shares = np.array([[0.8, 0.2], [0.8, 0.2], [0.3, 0.7]])
+    one, other = Calibration(2.0), Calibration(0.5, 0.1)
+    apart = np.array([False, True, False])
+    for is_multilabel in (False, True):
+        found = calibrate_apart(shares, one, other, apart, is_multilabel)
+        expected = one.apply(shares, is_multilabel).copy()
+        expected[1] = other.apply(shares[1:2], is_multilabel)[0]
+        np.testing.assert_array_equal(found, expected)
+        for second, nodes in ((None, apart), (other, apart & False)):
+            found = calibrate_apart(shares, one, second, nodes, is_multilabel)
+            np.testing.assert_array_equal(found, one.apply(shares, is_multilabel))
+
+
+def test_a_fit_looks_at_enough_nodes_of_many_classes(monkeypatch):
+    """200,000 numbers, but 500 nodes at least, from the first to the last."""
+    seen = []
+    softened = calibration._softened
+
+    def watched(labels, n_classes):
+        seen.append(labels)
+        return softened(labels, n_classes)
+
+    monkeypatch.setattr(calibration, "_softened", watched)
+    monkeypatch.setattr(calibration, "_MOST_NUMBERS", 4000)
+    for n_nodes, n_classes, n_used in ((3000, 4, 1000), (900, 4, 900), (900, 40, 500)):
+        shares = np.full((n_nodes, n_classes), 1 / n_classes)
+        labels = np.arange(n_nodes) % n_classes
+        labels[-1] = 0
+        fit_calibration(shares, labels)
+        assert len(seen[-1]) == n_used
+        assert (seen[-1][0], seen[-1][-1]) == (0, 0)

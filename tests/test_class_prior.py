@@ -5,8 +5,15 @@ import pytest
 from tests.generated_graphs import embeddings, planted_adjacency
 
 from graphconv import AutoClassifier, GCNClassifier, Graph, load_model
+from graphconv.training import class_prior
 from graphconv.training.calibration import Calibration
-from graphconv.training.class_prior import check_prior, estimate_prior, read_prior
+from graphconv.training.class_prior import (
+    check_prior,
+    estimate_prior,
+    read_prior,
+    with_class_prior,
+)
+from graphconv.training.fit import fit_gcn
 
 
 def make_uneven(seed=0, n_nodes=1500, shares=(0.8, 0.15, 0.05), distance=1.0):
@@ -150,3 +157,86 @@ def test_the_classifier_that_chooses_takes_it_too(uneven, tmp_path):
     clf.save(tmp_path / "m")
     assert (tmp_path / "m/model.json").exists()
     assert clf.explain(0).node == 0
+
+
+def test_the_estimate_is_a_fixed_point_of_its_equation():
+    rng = np.random.default_rng(0)
+    given = rng.dirichlet([1, 2, 0.5], 300)
+    of_labels = np.array([0.5, 0.3, 0.2])
+    found = estimate_prior(given, of_labels)
+    weighted = given * found / of_labels
+    again = (weighted / weighted.sum(axis=1, keepdims=True)).mean(axis=0)
+    np.testing.assert_allclose(again, found, atol=2e-6)
+    assert found.sum() == pytest.approx(1)
+    # A class without a label stays without nodes.
+    assert estimate_prior(given, np.array([0.5, 0.5, 0]))[2] == 0
+
+
+def test_factors_are_shares_wanted_over_shares_of_labels(uneven):
+    fitted = fit_gcn(uneven.with_split(uneven.train_index[:50], uneven.validation_index, []),
+                     overrides={"max_epochs": 2})  # fmt: skip
+    of_labels = np.array([20, 20, 10]) / 50
+    changed = with_class_prior(fitted, {"a": 6, "b": 2, "c": 0})  # any numbers in proportion
+    factors = changed.calibration.class_factors
+    assert factors == pytest.approx(np.array([0.75, 0.25, 0]) / of_labels)
+    assert changed.calibration.temperature == fitted.calibration.temperature
+    for nothing in (None, "labels"):
+        assert with_class_prior(fitted, nothing) is fitted
+    found = with_class_prior(fitted, "estimate").calibration.class_factors
+    rest = np.setdiff1d(np.arange(1500), [*uneven.train_index[:50], *uneven.validation_index])
+    wanted = estimate_prior(fitted.ensemble_probabilities()[rest], of_labels)
+    assert found == pytest.approx(wanted / of_labels)
+
+
+def test_a_class_without_labels_keeps_its_probability():
+    labels = np.array([0, 1] * 10)
+    graph = Graph(np.zeros((20, 20)), np.eye(20), labels, class_names=("a", "b", "c"))
+    fitted = fit_gcn(graph, overrides={"max_epochs": 2}, validation_fraction=0)
+    changed = with_class_prior(fitted, {"a": 3, "b": 1, "c": 4})
+    assert changed.calibration.class_factors == pytest.approx((0.75, 0.25, 1))
+
+
+@pytest.mark.parametrize(("n_right", "is_warned"), [(66, True), (67, False)])
+def test_when_an_estimate_is_doubted(n_right, is_warned, recwarn):
+    """Of three classes two thirds lie half way from guessing to knowing."""
+    graph = Graph(np.zeros((100, 100)), labels=np.zeros(100, int), class_names="abc",
+                  train_index=[], validation_index=range(100))  # fmt: skip
+    shares = np.eye(3)[(np.arange(100) >= n_right).astype(int)]
+    class_prior._warn_if_uninformed(graph, shares)
+    assert [str(one.message) for one in recwarn] == is_warned * [
+        "class_prior 'estimate' may be far off: on validation nodes the model is right in less "
+        "than 67 %"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a,1\nb,2\n", {"a": 1.0, "b": 2.0}),
+        ("class,share\n\n a ,1\n", {"a": 1.0}),
+        ("a,1\nb\n", r"line 2: must be a class and a number, got 'b'"),
+        ("a,1,2\n", r"line 1: must be a class and a number, got 'a,1,2'"),
+        ("class,share\nmore,names\n", r"line 2: must be a class and a number, got 'more,names'"),
+        ("class,share\n", "must hold a class and a number in each line, got none"),
+    ],
+)
+def test_what_a_file_of_shares_may_hold(text, found, tmp_path):
+    path = tmp_path / "prior.csv"
+    path.write_text(text)
+    if isinstance(found, dict):
+        assert read_prior(path) == found
+    else:
+        with pytest.raises(ValueError, match=found):
+            read_prior(path)
+
+
+def test_shares_may_be_zero_but_not_endless(uneven):
+    check_prior({"a": 0, "b": 1, "c": 0}, uneven)
+    check_prior(None, uneven)
+    for share in (True, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="at least 0 for each class"):
+            check_prior({"a": share, "b": 1, "c": 1}, uneven)
+    several = Graph(np.zeros((2, 2)), labels=np.eye(2, dtype=int))
+    check_prior("labels", several)
+    with pytest.raises(ValueError, match="class_prior is for one label per node"):
+        check_prior("estimate", several)

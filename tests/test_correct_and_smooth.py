@@ -118,3 +118,80 @@ def test_a_graph_on_disk_is_refused(tmp_path):
     store_graph(load_dataset("karate"), tmp_path / "graph")
     with pytest.raises(ValueError, match="correct_and_smooth must be off for a graph on disk"):
         fit_gcn(open_graph(tmp_path / "graph"), overrides={"correct_and_smooth": True})
+
+
+def test_faint_errors_correct_nothing(monkeypatch):
+    """What has thinned out below a thousandth of the mean error says nothing of a node."""
+    chain = np.diag(np.ones(9), 1)
+    path = Graph(chain + chain.T)
+    said = np.tile(np.float32([0.6, 0.4]), (10, 1))[:, None]
+    seen = []
+
+    def walk_on(graph):
+        walk = walk_before(graph)
+
+        def watched(start, share):
+            seen.append(start.copy())
+            return walk(start, share)
+
+        return watched
+
+    walk_before = module._walk_on
+    monkeypatch.setattr(module, "_walk_on", walk_on)
+    monkeypatch.setattr(module, "N_STEPS", 6)
+    correct_and_smooth(path, said, np.array([0]), np.array([0]))
+    errors, corrected = seen
+    spread = np.abs(walk_before(path)(errors, module.CORRECTION)[:, 0]).sum(axis=1)
+    size = 0.8  # of the one known error
+    is_told = spread > 0.001 * size
+    assert 1 < is_told.sum() < 9
+    moved = corrected[:, 0, 0] - 0.6
+    assert moved[1:] == pytest.approx(np.where(is_told[1:], size / 2, 0), abs=1e-6)
+    assert corrected[0, 0].tolist() == [1, 0]  # known labels are in their places
+
+
+def test_runs_are_corrected_each_by_itself():
+    other = np.roll(SAID, 1, axis=0)
+    both = np.stack([SAID, other], axis=1)
+    known, labels = np.array([0, 3]), np.array([0, 1])
+    found = correct_and_smooth(FIVE, both, known, labels)
+    for run, said in enumerate((SAID, other)):
+        alone = correct_and_smooth(FIVE, said[:, None], known, labels)
+        np.testing.assert_allclose(found[:, run], alone[:, 0], atol=1e-6)
+    np.testing.assert_allclose(found.sum(axis=2), 1, atol=1e-6)
+
+
+def test_edges_go_both_ways_and_count_by_their_weight():
+    known, labels = np.array([0, 3]), np.array([0, 1])
+    one_way = np.triu(EDGES)
+    one_way[2, 1] = one_way[4, 3] = 1
+    one_way = Graph(one_way, directed=True)
+    both = correct_and_smooth(FIVE, SAID[:, None], known, labels)
+    np.testing.assert_allclose(
+        correct_and_smooth(one_way, SAID[:, None], known, labels), both, atol=1e-6
+    )
+    heavier = EDGES.copy()
+    heavier[1, 2] = heavier[2, 1] = 9
+    weighted = correct_and_smooth(Graph(heavier), SAID[:, None], known, labels)
+    assert np.abs(weighted - both).max() > 0.01
+
+
+@pytest.mark.parametrize(("n_same", "is_known"), [(0, False), (1, True), (2, True)])
+def test_half_of_the_known_nodes_must_have_their_features(n_same, is_known):
+    features = FIVE.features.copy()
+    features[[0, 3][n_same:]] += 1
+    other = Graph(EDGES, features, node_ids=FIVE.node_ids)
+    here, there = known_nodes(FIVE, other)
+    assert here.tolist() == there.tolist() == ([0, 3] if is_known else [])
+    bare = Graph(EDGES, labels=FIVE.labels, node_ids=FIVE.node_ids)
+    assert known_nodes(bare, Graph(EDGES, node_ids=list("edcba")))[0].tolist() == [4, 1]
+    strangers = Graph(EDGES, FIVE.features, node_ids=list("vwxyz"))
+    assert known_nodes(FIVE, strangers)[0].tolist() == []
+    assert known_nodes(FIVE, FIVE)[0].tolist() == [0, 3]
+
+
+def test_what_becomes_nothing_stays_as_it_was(monkeypatch):
+    """Where the corrected shares of all classes fall below zero, the model's own are kept."""
+    monkeypatch.setattr(module, "_walk_on", lambda graph: lambda start, share: -np.abs(start))
+    found = correct_and_smooth(FIVE, SAID[:, None], np.array([0]), np.array([0]))
+    np.testing.assert_array_equal(found[:, 0], SAID)

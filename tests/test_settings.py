@@ -44,6 +44,8 @@ from scripts import build_settings
         ("max_epochs", 0, "max_epochs must be a whole number above 0, got 0"),
         ("max_epochs", True, "max_epochs must be a whole number above 0, got True"),
         ("patience", -5, "patience must be a whole number above 0, got -5"),
+        ("restart", 2, "restart must be at least 0 and at most 1, got 2"),
+        ("sharpening", 0, "sharpening must be above 0 and at most 1, got 0"),
     ],
 )
 def test_bad_values_are_refused_in_one_line(name, value, message):
