@@ -35,7 +35,7 @@ strong: $(VENV)/.runtime
 # GRAPHS, a folder of npz files. Can be interrupted; hours on all of them. docs/evidence.md shows it.
 choose: $(VENV)/.runtime
 	$(BIN)/python -m scripts.measure_choice $(GRAPHS)
-	$(BIN)/python scripts/build_evidence.py
+	$(BIN)/python -m scripts.build_evidence
 
 # The whole paper, rerun; it can be interrupted and goes on where it was.
 reproduce: $(VENV)/.reproduce
@@ -48,8 +48,8 @@ nell: $(VENV)/.runtime
 # docs/results.md and the table in README.md, from the committed measured/results.json;
 # `make results RUNS=runs/paper` takes over the results and the single runs of a rerun first.
 results: $(VENV)/.runtime
-	$(BIN)/python scripts/build_results.py $(RUNS)
-	$(BIN)/python scripts/build_departures.py
+	$(BIN)/python -m scripts.build_results $(RUNS)
+	$(BIN)/python -m scripts.build_departures
 
 # The settings as they are declared, into the estimator's docstring and docs/settings.md.
 settings: $(VENV)/.runtime
@@ -62,25 +62,25 @@ bench: $(VENV)/.bench
 
 # docs/performance.md, from the committed measured/performance.json.
 performance: $(VENV)/.runtime
-	$(BIN)/python scripts/build_performance.py
+	$(BIN)/python -m scripts.build_performance
 
 # Labelling from nothing, simulated: what measured/labelling.jsonl lacks (remove it to measure anew),
 # then the plot and the table of docs/labelling.md. Some minutes.
 labelling: $(VENV)/.runtime
 	$(BIN)/python scripts/simulate_labelling.py
-	$(BIN)/python scripts/build_labelling.py
+	$(BIN)/python -m scripts.build_labelling
 
 # How long after an answer the labelling page has what it changes; a minute, on a machine that does
 # nothing else.
 latency: $(VENV)/.develop
 	$(BIN)/python -m scripts.measure_latency
-	$(BIN)/python scripts/build_labelling.py
+	$(BIN)/python -m scripts.build_labelling
 
 # 10 million nodes and 100 million edges from tables to predictions; needs 30 GB of disk.
 scale: $(VENV)/.scale
 	$(BIN)/python scripts/measure_scale.py
 	$(BIN)/python scripts/measure_distributed.py
-	$(BIN)/python scripts/build_scaling.py
+	$(BIN)/python -m scripts.build_scaling
 
 # The guide, into site/: open site/index.html. Fails on broken links and missing references.
 docs: $(VENV)/.docs
@@ -99,10 +99,11 @@ sanitize: $(VENV)/.sanitize
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/sanitize_kernels.sh
 
 # Small faults put into the source one at a time: the tests must notice them. Hours; MUTANTS says how
-# many to draw in each folder.
+# many to draw in each folder. docs/mutants.md shows what they did not notice.
 MUTANTS ?= 100
 mutants: $(VENV)/.develop
-	$(BIN)/python scripts/mutants.py --sample $(MUTANTS)
+	$(BIN)/python scripts/mutants.py --sample $(MUTANTS) --publish
+	$(BIN)/python -m scripts.build_mutants
 
 # The sdist and a wheel for any Linux of today into dist/; then the wheel is installed into a bare
 # environment without a compiler, and every command is tried outside the source tree.

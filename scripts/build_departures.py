@@ -9,10 +9,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphconv.io.files import replacing_file
+from scripts.generated_pages import DOCS, ROOT, write_pages
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "paper.md"
+PAGE = DOCS / "paper.md"
 BEGIN, END = "<!-- departures -->", "<!-- /departures -->"
 _FORM = re.compile(r"Paper: (.+?); here: (.+?), because (.+)")
 
@@ -82,12 +81,5 @@ def pages() -> dict[Path, str]:
     return {PAGE: before + block() + after}
 
 
-def main() -> None:
-    for path, text in pages().items():
-        with replacing_file(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-        print(f"wrote {path.relative_to(ROOT)}")
-
-
 if __name__ == "__main__":
-    main()
+    write_pages(pages())

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scripts.generated_pages import DOCS, write_pages
+from scripts.measure_choice import summary
+from scripts.measure_sets import COVERAGE
+from scripts.measured_lines import read
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # the scripts beside this one, however it was called
+from graphconv.paper.page import markdown_table
+from graphconv.paper.section import Table
 
-from scripts.measure_choice import summary  # noqa: E402
-from scripts.measure_sets import COVERAGE  # noqa: E402
-from scripts.measured_lines import read  # noqa: E402
-
-from graphconv.paper.page import markdown_table  # noqa: E402
-from graphconv.paper.section import Table  # noqa: E402
-
-PAGE = ROOT / "docs" / "evidence.md"
+PAGE = DOCS / "evidence.md"
 CHOICE = """# Choices and estimates, measured
 
 ## Is the right method chosen?
@@ -118,11 +114,5 @@ def _doubt_table(rows: list[dict[str, Any]]) -> str:
     return _table("doubt", header, made)
 
 
-def main() -> None:
-    for path, text in pages().items():
-        path.write_text(text, encoding="utf-8")
-        print(f"wrote {path.relative_to(ROOT)}")
-
-
 if __name__ == "__main__":
-    main()
+    write_pages(pages())

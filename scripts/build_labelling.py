@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
-from graphconv.io.files import replacing_file
+from scripts.generated_pages import DOCS, measured, write_pages
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "labelling.md"
-MEASURED = ROOT / "measured" / "labelling.json"
-LATENCY = ROOT / "measured" / "latency.json"
+PAGE = DOCS / "labelling.md"
 TITLES = {"cora": "Cora", "citeseer": "Citeseer", "pubmed": "Pubmed"}
 
 
@@ -71,8 +67,7 @@ def latency_lines(found: dict[str, Any]) -> str:
 
 def pages() -> dict[Path, str]:
     """The page with the text it should have."""
-    result = json.loads(MEASURED.read_text(encoding="utf-8"))
-    latency = json.loads(LATENCY.read_text(encoding="utf-8"))
+    result, latency = measured("labelling"), measured("latency")
     before = PAGE.read_text(encoding="utf-8")
     place = re.compile(r"(?<=<!-- make labelling -->\n\n).*?(?=\n<!-- end -->)", re.DOTALL)
     if not place.search(before):
@@ -80,13 +75,5 @@ def pages() -> dict[Path, str]:
     return {PAGE: place.sub(lambda _: block(result) + latency_lines(latency), before, count=1)}
 
 
-def main() -> None:
-    """Write the page."""
-    for path, text in pages().items():
-        with replacing_file(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-        print(f"wrote {path.relative_to(ROOT)}")
-
-
 if __name__ == "__main__":
-    main()
+    write_pages(pages())

@@ -1,23 +1,20 @@
 """docs/performance.md and its figure, made from measured/performance.json.
 
-python scripts/build_performance.py              from what is committed
-python scripts/build_performance.py runs/bench   take over the results of `make bench` first
+python -m scripts.build_performance              from what is committed
+python -m scripts.build_performance runs/bench   take over the results of `make bench` first
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
-from graphconv.io.files import replacing_file
+from scripts.generated_pages import DOCS, MEASURED, measured, write_pages
+
 from graphconv.paper.page import machine_text
 
-ROOT = Path(__file__).resolve().parent.parent
-DOCS = ROOT / "docs"
-SOURCE = ROOT / "measured" / "performance.json"
 NAMES = {"cora": "Cora", "citeseer": "Citeseer", "pubmed": "Pubmed", "nell": "NELL"}
 # Ratios that were set as goals: how many times as long as ours a peer's epoch should take.
 GOALS = {
@@ -529,7 +526,7 @@ def draw(part: dict[str, Any], path: Path) -> None:
 
 def pages() -> dict[Path, str]:
     """The page that is made from measured/performance.json, with the text it should have."""
-    results = json.loads(SOURCE.read_text(encoding="utf-8"))
+    results = measured("performance")
     parts = [
         "<!-- Made by `make performance` from performance.json: do not edit. -->",
         "# Performance",
@@ -552,13 +549,10 @@ def pages() -> dict[Path, str]:
 
 def main() -> None:
     if len(sys.argv) > 1:
-        shutil.copyfile(Path(sys.argv[1]) / "benchmark.json", SOURCE)
-    results = json.loads(SOURCE.read_text(encoding="utf-8"))
+        shutil.copyfile(Path(sys.argv[1]) / "benchmark.json", MEASURED / "performance.json")
+    results = measured("performance")
     draw(results["side_by_side"], DOCS / "figures" / "performance.png")
-    for path, text in pages().items():
-        with replacing_file(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-    print("wrote docs/performance.md and docs/figures/performance.png")
+    write_pages(pages())
 
 
 if __name__ == "__main__":

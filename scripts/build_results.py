@@ -1,7 +1,7 @@
 """docs/results.md and the README's main table, made from measured/results.json.
 
-python scripts/build_results.py              from what is committed
-python scripts/build_results.py runs/paper   take over the results of a rerun first
+python -m scripts.build_results              from what is committed
+python -m scripts.build_results runs/paper   take over the results of a rerun first
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from scripts.generated_pages import DOCS, MEASURED, ROOT, measured, write_pages
+
 from graphconv.commands.reproduce import EXPERIMENTS
 from graphconv.io.files import json_text, replacing_file
 from graphconv.paper.page import machine_text, markdown_table, sections_of, to_markdown
 
-ROOT = Path(__file__).resolve().parent.parent
-DOCS = ROOT / "docs"
-MEASURED = ROOT / "measured"
 BEGIN, END = "<!-- results -->", "<!-- /results -->"
 DEPARTURES = (
     "Where we leave the paper, and why: [a list](paper.md#where-we-leave-the-paper), made from the "
@@ -42,7 +41,7 @@ def take_over(folder: Path) -> None:
             if figure.page:
                 moving = Path(figure.page).with_suffix(".gif")
                 shutil.copyfile(folder / moving, DOCS / moving)
-    before = json.loads((MEASURED / "results.json").read_text(encoding="utf-8"))
+    before = measured("results")
     sections = {**before["sections"], **results["sections"]}
     results["sections"] = {name: sections[name] for name in EXPERIMENTS if name in sections}
     with replacing_file(MEASURED / "results.json") as temporary:
@@ -85,7 +84,7 @@ def replace_block(text: str, block: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Every page that is made from measured/results.json, with the text it should have."""
-    results = json.loads((MEASURED / "results.json").read_text(encoding="utf-8"))
+    results = measured("results")
     note = "<!-- Made by `make results` from results.json: do not edit. -->"
     title, rest = to_markdown(results).split("\n\n", 1)
     readme = ROOT / "README.md"
@@ -99,10 +98,7 @@ def pages() -> dict[Path, str]:
 def main() -> None:
     if len(sys.argv) > 1:
         take_over(Path(sys.argv[1]))
-    for path, text in pages().items():
-        with replacing_file(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-        print(f"wrote {path.relative_to(ROOT)}")
+    write_pages(pages())
 
 
 if __name__ == "__main__":

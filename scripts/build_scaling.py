@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from graphconv.io.files import replacing_file
+from scripts.generated_pages import DOCS, measured, write_pages
+
 from graphconv.io.wording import duration
 from graphconv.paper.page import machine_text
 from graphconv.storage.memory import in_units
-
-ROOT = Path(__file__).resolve().parent.parent
-DOCS, MEASURED = ROOT / "docs", ROOT / "measured"
 
 
 def table(columns: list[str], rows: list[list[str]]) -> str:
@@ -171,21 +168,9 @@ def _cost_model(results: dict[str, Any]) -> list[str]:
 
 def pages() -> dict[Path, str]:
     """The page that is made from measured/scaling.json, with the text it should have."""
-    results = json.loads((MEASURED / "scaling.json").read_text(encoding="utf-8"))
-    text = page(results)
-    distributed = MEASURED / "distributed.json"
-    if distributed.is_file():
-        found = json.loads(distributed.read_text(encoding="utf-8"))
-        text += "\n" + "\n\n".join(several_processes(found)) + "\n"
-    return {DOCS / "scaling.md": text}
-
-
-def main() -> None:
-    for path, text in pages().items():
-        with replacing_file(path) as new:
-            new.write_text(text, encoding="utf-8")
-    print("wrote docs/scaling.md")
+    several = "\n\n".join(several_processes(measured("distributed")))
+    return {DOCS / "scaling.md": f"{page(measured('scaling'))}\n{several}\n"}
 
 
 if __name__ == "__main__":
-    main()
+    write_pages(pages())

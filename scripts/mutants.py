@@ -496,13 +496,13 @@ def chosen_tests(mutant: Mutant, reach: Reach) -> list[str]:
 
     Each test function has a turn before any has a second with other parameters. Of constants, which
     all tests reach, tests of the same name as the file go first, then files of tests that share
-    words with the changed line.
+    most words with the changed line.
     """
     place = (str(mutant.path), mutant.line)
     near = set(reach.tests.get(place, ()))
     is_early = mutant.runs_at_import or (not near and place in reach.at_import)
     if is_early:
-        # Defaults and constants: first the tests that run anything of the file, then any.
+        # Defaults and constants: any test may look at them, one that runs some of the file rather.
         near = {test for (at, _), tests in reach.tests.items() if at == place[0] for test in tests}
     elif not near:
         return []
@@ -515,7 +515,7 @@ def chosen_tests(mutant: Mutant, reach: Reach) -> list[str]:
             n_shared = _n_shared(mutant, file) if is_early else 0
             is_of_others = is_early and Path(file).stem != f"test_{mutant.path.stem.strip('_')}"
             order.append(
-                (test not in near, is_of_others, -n_shared, turns[function], len(order), test)
+                (is_of_others, -n_shared, test not in near, turns[function], len(order), test)
             )
             turns[function] += 1
     chosen: list[str] = []
