@@ -61,7 +61,7 @@ TESTS = {
         "test_checkpoint", "test_replicas", "test_class_prior", "test_correct_and_smooth",
         "test_strong", "test_objective", "test_diverged", "test_mini_batches",
         "test_golden_models", "test_settings", "test_hostile_files", "test_stored_training",
-        "test_held_out", "test_predictions", "test_scores",
+        "test_held_out", "test_predictions", "test_scores", "test_process_costs",
     ],
     "estimators/baselines": [
         "test_baselines", "test_objectives_by_hand", "test_paper_numbers", "test_no_leaks",

@@ -15,8 +15,9 @@ from tests.generated_graphs import generate, split
 from tests.small_disk import mounted
 
 from graphconv.graph import Graph
-from graphconv.models.settings import RULES
+from graphconv.models.settings import RULES, Settings
 from graphconv.training import checkpoint
+from graphconv.training._resumption import check_saved
 from graphconv.training.checkpoint import (
     SavedModel,
     TrainingFile,
@@ -24,7 +25,8 @@ from graphconv.training.checkpoint import (
     read_identity,
     save_model,
 )
-from graphconv.training.fit import Watch, fit_gcn
+from graphconv.training.early_stopping import EarlyStopping
+from graphconv.training.fit import Watch, build_model, fit_gcn
 
 FILES = ["graph.npz", "model.json", "model.safetensors"]
 
@@ -452,3 +454,141 @@ def test_files_have_the_permissions_that_the_umask_gives(fitted, folder):
     modes = {file.name: oct(file.stat().st_mode & 0o777) for file in folder.iterdir()}
     assert set(modes.values()) == {"0o640"}, modes
     assert folder.stat().st_mode & 0o777 == 0o750
+
+
+def test_training_files_are_written_every_so_many_seconds(tmp_path, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(checkpoint, "monotonic", lambda: now[0])
+    state = TrainingFile(tmp_path / "s", IDENTITY)
+    written = []
+    for moment in (105, 109.9, 110, 111, 119.9, 120.5):
+        now[0] = moment
+        state(lambda: written.append(now[0]) or {"weight": torch.ones(1)})
+    assert written == [110, 120.5]  # ten seconds from the beginning, and from the last time
+    assert state.has_begun
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "words"),
+    [
+        (1, 2, ": 1 there, 2 here"),
+        (None, "x" * 29, f": None there, {'x' * 29} here"),
+        ("x", "y" * 30, ""),
+        ("x" * 30, "y", ""),
+        ({"a": 1, "b": 2}, {"a": 1, "b": 3, "c": 4}, " in b, c"),
+        ({"a": 1}, 5, ": {'a': 1} there, 5 here"),
+    ],
+)
+def test_a_difference_is_shown_where_it_is_short(before, now, words):
+    assert checkpoint._shown(before, now) == words
+
+
+def test_a_model_of_a_newer_version_says_so(folder):
+    edit_description(folder, format=checkpoint.FORMAT + 1)
+    with pytest.raises(ValueError, match=r"got \d+: it was written by a newer graphconv$"):
+        load_model(folder)
+    for older in (checkpoint.FORMAT - 1, "new", None):
+        edit_description(folder, format=older)
+        with pytest.raises(ValueError, match=rf"must have model format \d+, got {older!r}$"):
+            load_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("kind", "tensors", "is_right"),
+    [
+        ("standard", {"scaler.mean": 3, "scaler.scale": 3}, True),
+        ("standard", {"scaler.mean": 3}, False),
+        ("standard", {}, False),
+        ("standard", {"scaler.mean": 3, "scaler.scale": 2}, False),
+        ("l2", {}, True),
+        ("l2", {"scaler.mean": 3, "scaler.scale": 3}, False),
+        ("auto", {}, False),
+        ("best", {}, False),
+    ],
+)
+def test_numbers_of_a_scaling_must_be_those_of_its_kind(kind, tensors, is_right):
+    held = {name: torch.arange(1.0, 1 + n) for name, n in tensors.items()}
+    if is_right:
+        found = checkpoint._scaler(kind, held, 3)
+        assert found.kind == kind
+        assert held == {}  # taken out, so that weights are left
+        if tensors:
+            assert found.scale.tolist() == found.mean.tolist() == [1, 2, 3]
+    else:
+        with pytest.raises(RuntimeError, match="is not one that it holds the numbers of"):
+            checkpoint._scaler(kind, held, 3)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused(folder, value):
+    path = folder / "model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    tensors["layers.0.weight"].view(-1)[3] = value
+    safetensors.torch.save_file(tensors, path)
+    with pytest.raises(ValueError, match=r"layers.0.weight .* holds what is not a number"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [
+        ("I/O error: No space left (os error 28)", 28),
+        ("IoError(Os { code: 13, kind: PermissionDenied })", 13),
+        ("header too large", None),
+    ],
+)
+def test_what_the_system_said_is_told(words, number, tmp_path, monkeypatch):
+    def fail(*_):
+        raise safetensors.SafetensorError(words)
+
+    monkeypatch.setattr(safetensors.torch, "save_file", fail)
+    with pytest.raises(safetensors.SafetensorError if number is None else OSError) as caught:
+        checkpoint._save_tensors({}, tmp_path / "t")
+    if number is not None:
+        assert (caught.value.errno, caught.value.filename) == (number, str(tmp_path / "t"))
+
+
+def saved_training():
+    """The tensors of a training of three epochs, and what it was of."""
+    kept = []
+    graph = make_graph()
+    fit_gcn(
+        graph,
+        overrides={"max_epochs": 3, "hidden": (4,), "early_stopping": "best"},
+        seeds=[0, 1],
+        watch=Watch(on_checkpoint=lambda make: kept.append(make())),
+    )
+    settings = Settings(max_epochs=3, hidden=(4,), early_stopping="best")
+    return kept[-1], build_model(graph, settings, [0, 1]), EarlyStopping("best", 50, 2)
+
+
+def without(tensors, name):
+    del tensors[name]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: None, None),
+        (lambda t: without(t, "n_run"), "must be complete, but lacks n_run"),
+        (lambda t: without(t, "epochs"), "must be complete, but lacks epochs"),
+        (lambda t: without(t, "stopping.kept.1.layers.0.bias"), "but lacks stopping.kept.1.layers"),
+        (lambda t: t.update(more=torch.ones(1)), "must not hold more"),
+        (lambda t: t.update(n_run=torch.tensor([3])), r"n_run of shape \(2,\) and torch.int64"),
+        (lambda t: t.update(n_run=torch.tensor([3.0, 3])), r"n_run of shape \(2,\) .*float32"),
+        (lambda t: t.update(n_run=torch.tensor([3, 4])), "must have n_run from 0 to 3"),
+        (lambda t: t.update(n_run=torch.tensor([-1, 3])), "must have n_run from 0 to 3"),
+        (lambda t: t.update({"adam.n_steps": torch.tensor(-1)}), "not have fewer than 0 steps"),
+        (lambda t: t.update({"adam.n_steps": torch.tensor(0)}), None),
+        (lambda t: t["model.layers.0.weight"].view(-1)[0].fill_(torch.inf), "nan or infinity in"),
+        (lambda t: t.update(epochs=torch.ones(())), "a saved training must hold epochs of shape"),
+    ],
+)
+def test_which_saved_trainings_are_continued(change, message):
+    tensors, network, stopping = saved_training()
+    change(tensors)
+    if message is None:
+        check_saved(tensors, network, stopping)
+    else:
+        with pytest.raises(ValueError, match=message):
+            check_saved(tensors, network, stopping)

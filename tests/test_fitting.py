@@ -1,6 +1,7 @@
 """Tests of graphconv.training.fit: from a Graph to a fitted model, and the checks at that door."""
 
 import pickle
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -15,8 +16,22 @@ from graphconv.graph import Graph
 from graphconv.io.datasets import load_dataset
 from graphconv.models.propagation import largest_eigenvalue
 from graphconv.models.settings import PAPER, ROBUST, RULES, Settings
+from graphconv.storage.stored_graph import open_graph, store_graph
+from graphconv.training import fit as fit_module
 from graphconv.training import fitted as fitted_gcn
-from graphconv.training.fit import Watch, build_model, check_trainable, fit_gcn, hold_out
+from graphconv.training.calibration import Calibration, fit_calibration
+from graphconv.training.fit import (
+    Watch,
+    build_model,
+    calibrated,
+    check_trainable,
+    class_weights,
+    fit_gcn,
+    full_batches,
+    history_of,
+    hold_out,
+)
+from graphconv.training.loop import Epoch, Progress, TrainingState, _check_loss
 
 QUICK = {"max_epochs": 4, "hidden": (4,)}
 PATH = [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]]
@@ -324,3 +339,176 @@ def test_a_graph_whose_layers_fill_half_the_memory_is_taken_in_blocks(monkeypatc
     monkeypatch.setattr(fitted_gcn, "available_memory", lambda: 0)
     monkeypatch.setattr(fitted_gcn, "MIN_BLOCKED_BYTES", 600)
     assert not fitted_gcn.works_in_blocks(graph, network)  # so small a graph never is
+
+
+def test_history_counts_replicas_while_they_run():
+    state = TrainingState.start(2, Settings())
+    for scores in ([[1, 3], [0, 1], [2, 4], [1, 0]], [[5, 9], [1, 1], [6, 9], [1, 1]]):
+        state.epochs.append(Epoch(*np.array(scores, dtype=float)))
+    state.stopping.stopped_at[:] = 2, 1  # the second replica has run one epoch
+    assert history_of(state) == {
+        "train_loss": [2, 5], "train_accuracy": [0.5, 1], "validation_loss": [3, 6],
+        "validation_accuracy": [0.5, 1],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("n_validation", "is_stored"), [(30, False), (13, False), (30, True)])
+def test_calibration_goes_by_some_validation_nodes(n_validation, is_stored, monkeypatch, tmp_path):
+    monkeypatch.setattr(fit_module, "MOST_CALIBRATED", 20)
+    monkeypatch.setattr(fit_module, "MOST_CALIBRATED_STORED", 10)
+    graph = make_graph(n_validation=n_validation)
+    if is_stored:
+        store_graph(graph, tmp_path / "graph")
+        graph = open_graph(tmp_path / "graph")
+    fitted = fit_gcn(graph, overrides=QUICK, seeds=[0, 1], calibrate=False)
+    n_used = 10 if is_stored else min(20, n_validation)
+    every = graph.validation_index
+    used = every[np.linspace(0, n_validation - 1, n_used).astype(int)]
+    assert (used[0], used[-1]) == (every[0], every[-1])
+    shares = fitted.probabilities(nodes=used).mean(axis=1)
+    expected = fit_calibration(shares, graph.labels[used])
+    assert calibrated(fitted).calibration == expected
+    known = fitted.probabilities()
+    again = calibrated(fitted, known).calibration
+    assert (again.temperature, again.doubt) == pytest.approx(
+        (expected.temperature, expected.doubt), abs=1e-3
+    )
+
+
+def test_features_are_hidden_from_few_nodes_at_a_time(monkeypatch):
+    """What a node would be called if nothing were known of it: by hand, node by node."""
+    graph = make_graph("dense embeddings")
+    unknown = np.median(graph.features, axis=0)
+    graph = replace(graph, unknown_features=unknown)
+    fitted = fit_gcn(graph, overrides=QUICK, seeds=[0, 1], calibrate=False)
+    nodes = graph.validation_index[:7]
+    monkeypatch.setattr(fit_module, "MOST_HIDDEN", 0.02)  # of 80 nodes, one at a time
+    found = fit_module._probabilities_undescribed(fitted, nodes)
+    for row, node in enumerate(nodes):
+        features = graph.features.copy()
+        features[node] = unknown
+        hidden = fitted.probabilities(replace(graph, features=features))[node]
+        np.testing.assert_allclose(found[row], hidden, atol=1e-5)
+    sizes = []
+    batch = fit_module.make_batch
+    monkeypatch.setattr(
+        fit_module,
+        "make_batch",
+        lambda g, some, **more: sizes.append(len(some)) or batch(g, some, **more),
+    )
+    monkeypatch.setattr(fit_module, "MOST_HIDDEN", 0.05)  # four
+    fit_module._probabilities_undescribed(fitted, nodes)
+    assert sorted(sizes) == [3, 4]
+    whole = calibrated(fitted)
+    assert whole.undescribed_calibration != whole.calibration
+    assert calibrated(fitted, fitted.probabilities()).undescribed_calibration is None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"a": 0.0, "b": 1.0}, None),
+        ({"c": 0.0}, None),  # no training node has it, so it can't leave nobody
+        ({"a": 0.0, "b": 0.0}, "must leave some training nodes to count, got only zeros"),
+        ({"a": 0.0, "b": 0.0, "c": 1.0}, "must leave some training nodes to count"),
+        ({"x": 1.0}, r"must name classes \('a', 'b', 'c'\), got 'x'"),
+    ],
+)
+def test_class_weights_must_leave_somebody(given, message):
+    labels = np.array([0, 1, 0, 1, 2])
+    graph = Graph(np.zeros((5, 5)), labels=labels, class_names=list("abc"), train_index=range(4))
+    settings = Settings(class_weight=given)
+    if message is None:
+        wanted = np.array([given.get(name, 1.0) for name in "abc"])
+        assert np.array_equal(class_weights(graph, settings), wanted)
+    else:
+        with pytest.raises(ValueError, match=message):
+            class_weights(graph, settings)
+    several = replace(graph, labels=np.eye(3, dtype=int)[labels])
+    assert class_weights(several, Settings(class_weight={"a": 0.0})).tolist() == [0, 1, 1]
+
+
+def test_agreement_takes_all_nodes_into_training():
+    graph = make_graph()
+    for settings, n_rows in (
+        (Settings(model="grand", copies=2), 80), (Settings(model="grand", copies=1), 24),
+        (Settings(model="grand", copies=2, agreement=0), 24), (Settings(), 24),
+    ):  # fmt: skip
+        network = build_model(graph, settings, [0])
+        training, validation = full_batches(graph, settings, network)
+        assert training.batch.n_within[0] == n_rows
+        assert len(training.labels) == 24  # labels are of the training nodes alone
+        assert validation.batch.n_within[0] == 20
+
+
+def test_what_training_settles_for(monkeypatch):
+    """Mini-batches where the memory wants them, with a word; else what was asked for."""
+    graph = make_graph()
+    smaller = replace(ROBUST, batch_size=5, **QUICK)
+    for settled, words in ((smaller, ["too large"]), (replace(ROBUST, **QUICK), [])):
+        monkeypatch.setattr(
+            fit_module, "settle_batches", lambda *_, s=settled, **__: (s, "too large")
+        )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert fit_gcn(graph, overrides=QUICK).settings == settled
+        assert [str(one.message) for one in caught] == words
+
+
+def test_probabilities_of_logits(monkeypatch):
+    graph = make_graph()
+    fitted = fit_gcn(graph, overrides=QUICK, seeds=[0, 1])
+    logits = torch.randn(5, 2, 4, generator=torch.Generator().manual_seed(0))
+    np.testing.assert_allclose(fitted.from_logits(logits), logits.softmax(dim=2), atol=1e-6)
+    several = replace(fitted, graph=replace(graph, labels=np.eye(4, dtype=int)[graph.labels]))
+    np.testing.assert_allclose(several.from_logits(logits), logits.sigmoid(), atol=1e-6)
+    logits[3, 1, 2] = torch.inf
+    with pytest.raises(ValueError, match="the model must give numbers, got nan or infinity"):
+        fitted.from_logits(logits)
+
+
+def test_an_array_on_disk_is_calibrated_in_place(tmp_path, monkeypatch):
+    monkeypatch.setattr(fitted_gcn, "BLOCK_ROWS", 7)
+    graph = make_graph("dense embeddings")
+    graph = replace(graph, unknown_features=graph.features[3])
+    fitted = fit_gcn(graph, overrides=QUICK)
+    fitted = replace(fitted, undescribed_calibration=Calibration(3.0, 0.2))
+    shares = fitted.probabilities()[:, 0]
+    expected = fitted.calibrate(shares)
+    np.testing.assert_allclose(expected[3], Calibration(3.0, 0.2).apply(shares[3:4])[0], atol=1e-6)
+    np.testing.assert_allclose(expected[4], fitted.calibration.apply(shares[4:5])[0], atol=1e-6)
+    mapped = np.memmap(tmp_path / "shares", dtype=np.float32, mode="w+", shape=shares.shape)
+    mapped[:] = shares
+    assert fitted.calibrate(mapped) is mapped
+    np.testing.assert_array_equal(mapped, expected)
+    some = np.array([3, 4])
+    np.testing.assert_array_equal(fitted.calibrate(shares[some], graph, some), expected[some])
+
+
+def test_batches_of_large_graphs_are_not_kept(monkeypatch):
+    graph = make_graph()
+    for most, is_kept in ((10**9, True), (fitted_gcn.n_numbers_of(graph), False)):
+        monkeypatch.setattr(fitted_gcn, "MOST_KEPT", most)
+        fitted = fit_gcn(graph, overrides=QUICK, calibrate=False)
+        first = fitted._batch(fitted.graph)
+        assert (fitted._batch(fitted.graph) is first) == is_kept
+        assert fitted._batch(fitted.graph, np.array([1])) is not first
+
+
+def test_progress_of_several_replicas():
+    """Replicas that have stopped, or were trained before, count as if they had run all epochs."""
+    scores = Epoch(*np.zeros((4, 2)))
+    told = Progress(
+        3, 10, n_running=2, n_waiting=1, n_replicas=5, scores=scores, network=None,
+        replicas=np.array([2, 3]),
+    )  # fmt: skip
+    assert told.n_epochs_done == 2 * 10 + 2 * 3
+
+
+def test_a_loss_that_is_no_number_is_told_with_its_epoch():
+    _check_loss(np.array([1.0, 2.0]), 4)
+    for loss in (np.nan, np.inf):
+        with pytest.raises(
+            ValueError, match=rf"must be a number, got {loss} in epoch 5; a smaller"
+        ):
+            _check_loss(np.array([1.0, loss]), 4)

@@ -322,3 +322,91 @@ def test_doubts_say_what_was_given_and_what_is_likelier():
     assert [one.node for one in doubtful_labels(graph, folds, every)] == ["z", "y", "w"]
     with pytest.raises(ValueError, match="labels to doubt must be one per node"):
         doubtful_labels(replace(graph, labels=np.eye(4, dtype=int)[:, :2], test_index=[]), folds)
+
+
+def folds_with(**changes):
+    """What is said of four nodes of a graph of six, of two classes, with something changed."""
+    graph = Graph(np.zeros((6, 6)), labels=[0, 1, 0, 1, 0, 1])
+    shares = np.full((4, 2), 0.5)
+    own = {"nodes": np.array([0, 2, 3, 5]), "labels": np.array([0, 0, 1, 1]),
+           "probabilities": shares, "of_neighbours": shares}  # fmt: skip
+    return OutOfFold(**{**own, **changes}), graph
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, None),
+        ({"nodes": np.array([0, 2, 3, 6])}, "nodes must be whole numbers from 0 to 5"),
+        ({"nodes": np.array([-1, 2, 3, 5])}, "nodes must be whole numbers from 0 to 5"),
+        ({"nodes": np.array([0.0, 2, 3, 5])}, "nodes must be whole numbers from 0 to 5"),
+        ({"labels": np.array([0, 0, 1, 2])}, "labels must be whole numbers from 0 to 1"),
+        ({"labels": np.array([0, 0, 1])}, r"labels must have shape \(4,\), got \(3,\)"),
+        ({"probabilities": np.ones((4, 3))}, r"probabilities must have shape \(4, 2\)"),
+        ({"of_neighbours": np.ones((3, 2))}, r"of_neighbours must have shape \(4, 2\)"),
+        ({"probabilities": np.full((4, 2), np.nan)}, "probabilities must be finite numbers"),
+        ({"of_neighbours": np.full((4, 2), "a")}, "of_neighbours must be finite numbers"),
+    ],
+)
+def test_folds_must_be_about_the_graph(changes, message):
+    folds, graph = folds_with(**changes)
+    if message is None:
+        folds._check(graph)
+    else:
+        with pytest.raises(ValueError, match=message):
+            folds._check(graph)
+
+
+@pytest.mark.parametrize("n_validation", [0, 1, 4, 5, 23])
+def test_folds_are_dealt_role_by_role(n_validation):
+    labels = np.arange(60) % 3
+    graph = Graph(np.zeros((60, 60)), labels=labels).with_split(
+        np.arange(30), np.arange(30, 30 + n_validation), np.arange(55, 60)
+    )
+    folds = make_folds(graph, seed=1)
+    assert len(folds) == 5
+    for fold in folds:
+        of_train = fold.test_index[fold.test_index < 30]
+        assert len(of_train) == 6
+        assert np.bincount(labels[of_train]).tolist() == [2, 2, 2]  # alike in every class
+        of_validation = len(fold.test_index) - 6
+        assert abs(of_validation - n_validation / 5) < 1 + (n_validation < 5)
+        assert (fold.labels[55:] == -1).all()  # nobody may look at them
+        used = [*fold.train_index, *fold.validation_index, *fold.test_index]
+        assert sorted(used) == list(range(30 + n_validation))
+    tested = np.concatenate([fold.test_index for fold in folds])
+    assert sorted(tested) == list(range(30 + n_validation))
+    other = make_folds(graph, seed=2)
+    assert [fold.test_index.tolist() for fold in folds] != [
+        fold.test_index.tolist() for fold in other
+    ]
+
+
+def test_ten_labels_are_the_fewest_for_folds():
+    graph = Graph(np.zeros((12, 12)), labels=np.arange(12) % 2)
+    assert len(make_folds(graph.with_split(np.arange(10), []), 0)) == 5
+    with pytest.raises(ValueError, match="needs at least 10 labelled nodes, got 9"):
+        make_folds(graph.with_split(np.arange(9), []), 0)
+    assert len(make_folds(graph, 0, n_folds=3)) == 3
+
+
+def test_folds_hand_on_seed_and_neighbours():
+    graph = Graph(np.ones((12, 12)) - np.eye(12), labels=np.arange(12) % 2)
+    asked, told = [], []
+
+    def fit_predict(fold, seed):
+        asked.append(seed)
+        rows = np.arange(12)[:, None] / 12 + len(asked) / 100
+        return np.hstack([rows, 1 - rows])
+
+    found = fit_folds(graph, fit_predict, seed=7, progress=lambda *given: told.append(given))
+    assert asked == [7] * 5
+    assert told == [("cross-validating", number, 5) for number in range(5)]
+    assert found.nodes.tolist() == list(range(12))
+    folds = make_folds(graph, 7)
+    for number, fold in enumerate(folds, start=1):
+        for node in fold.test_index:
+            own = node / 12 + number / 100
+            assert found.probabilities[node, 0] == pytest.approx(own)
+            mean = (sum(range(12)) - node) / 12 / 11 + number / 100
+            assert found.of_neighbours[node, 0] == pytest.approx(mean)
