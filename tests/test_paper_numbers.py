@@ -199,6 +199,16 @@ def test_learned_self_loops_are_noted(tmp_path: Path) -> None:
     assert (name, runs) == ("Cora", "2")
     assert [ours.split(" ")[0], usual.split(" ")[0]] == [f"{mean:.1f}" for mean in accuracy]
     assert weights == f"{np.mean(found):.2f} ({min(found):.2f} to {max(found):.2f})"
+    assert section.notes == ()  # what was not run is not noted, what failed is
+
+
+def test_learned_self_loops_that_failed_are_noted(tmp_path: Path) -> None:
+    request = Request(tmp_path)
+    cora = next(one for one in self_loops.series(request) if one.dataset == "cora")
+    with RunLog(tmp_path / "runs.jsonl") as log:
+        section = self_loops.section(request, log, {cora.fingerprint: "OSError: no file"})
+    assert section.notes == ("Cora: OSError: no file.",)
+    assert section.tables[0].rows == ()
 
 
 def test_table_1_is_the_papers(tmp_path: Path) -> None:

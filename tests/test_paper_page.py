@@ -13,7 +13,14 @@ import pytest
 import graphconv
 from graphconv.estimators.statistics import summarise
 from graphconv.paper import machine, page
-from graphconv.paper.comparison import Cell, details, first_reason, overview, reasons
+from graphconv.paper.comparison import (
+    Cell,
+    details,
+    first_reason,
+    overview,
+    reasons,
+    short_of_paper,
+)
 from graphconv.paper.section import Figure, Request, Section, Table
 
 TABLE = Table("Cora & co", ("method", "ours", "paper"), (("a|b", "1", "2"), ("<c>", "3", "-")))
@@ -144,6 +151,20 @@ def test_cells_side_by_side() -> None:
     )
 
 
+def test_what_is_more_than_a_point_below_the_paper_is_named() -> None:
+    found = [
+        cell("cora", "just", 81.0, 80.0),
+        cell("cora", "below", 81.0, 79.5, 80.0),
+        cell("nell", "far", 66.0, 60.0),
+        cell("nell", "quoted", None, 60.0),
+        cell("nell", "nothing", 66.0),
+    ]
+    assert short_of_paper(found) == [
+        "More than one point below the paper: BELOW on Cora (-1.2), FAR on NELL (-6.0)."
+    ]
+    assert short_of_paper(found[:1]) == []
+
+
 def test_the_first_reason_is_told() -> None:
     failed = {"b": "second", "c": "third"}
     assert first_reason(failed, "a", "b", "c") == "second"
@@ -169,10 +190,10 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_memory_and_processor_are_read(files: Path) -> None:
-    (files / "proc/meminfo").write_text("MemFree: 5 kB\nMemTotal:     16000000 kB\n")
+    (files / "proc/meminfo").write_text("MemFree: 5 kB\nMemTotal:     100000000 kB\n")
     (files / "proc/cpuinfo").write_text("processor : 0\nmodel name  : An   Abacus: 3 GHz\n")
     found = machine.describe_machine()
-    assert found["memory_gb"] == 16.4  # 16,000,000 times 1,024 bytes
+    assert found["memory_gb"] == 102.4  # 100,000,000 times 1,024 bytes
     assert found["processor"] == "An Abacus: 3 GHz"
     assert found["graphconv"] == graphconv.__version__
     assert found["scipy"] == importlib.metadata.version("scipy")
