@@ -375,7 +375,7 @@ def test_runs_of_the_search_are_not_among_the_papers_hundred(tmp_path: Path) -> 
     every = Request(tmp_path, datasets=("cora",))
     series = table2.gcn_series(every, "cora")
     runs = [{"seed": seed, "test_accuracy": 80.0} for seed in (0, 99)]
-    runs += [{"seed": 1000, "test_accuracy": 10.0}]
+    runs += [{"seed": seed, "test_accuracy": 10.0} for seed in (100, 1000)]
     with RunLog(tmp_path / "runs.jsonl") as log:
         log.append(record_of(series, run) for run in runs)
         found = table2.cells(every, log, {})

@@ -359,7 +359,8 @@ def test_tsne_sees_the_hidden_activations(tmp_path: Path, monkeypatch: pytest.Mo
 def test_tune_maximises_validation_accuracy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("optuna")
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.INFO)
     seeds_seen: list[list[int]] = []
     settings_seen: list[dict[str, Any]] = []
 
@@ -377,6 +378,7 @@ def test_tune_maximises_validation_accuracy(
         section = tune.section(request, log)
     trials = section.data["trials"]
     assert len(trials) == 12
+    assert optuna.logging.get_verbosity() == optuna.logging.WARNING  # its words are not ours
     first = {name: trials[0][name] for name in ("dropout", "weight_decay", "hidden")}
     assert first == {"dropout": 0.5, "weight_decay": 5e-4, "hidden": 16}
     lowest = min(trial["dropout"] for trial in trials)

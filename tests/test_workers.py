@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
@@ -32,6 +33,11 @@ def count(series: Series, graph: Graph) -> list[Record]:
 def fail(series: Series, graph: Graph) -> list[Record]:
     DONE.append((series.method, series.seeds))
     raise RuntimeError("no luck")
+
+
+def warn(series: Series, graph: Graph) -> list[Record]:
+    warnings.warn("not for the user to act upon", UserWarning, stacklevel=1)
+    return count(series, graph)
 
 
 def make(method: str, n_seeds: int = 2, task: Any = count, **more: Any) -> Series:
@@ -140,6 +146,11 @@ def test_what_failed_once_is_not_tried_again(tmp_path: Path, pool: Any, n_worker
     assert words == ["table2, karate, bad: RuntimeError: no luck"]  # said once
     shares = [done / total for _, done, total in told if done is not None]
     assert (len(shares), shares[-1]) == (11, 1.0)  # and all are accounted for
+
+
+def test_warnings_of_a_run_are_known_and_not_told(tmp_path: Path, pool: Any) -> None:
+    failed, _ = run(tmp_path, [make("a", 2, warn)], n_workers=1)  # here they would be errors
+    assert (failed, len(DONE)) == ({}, 2)
 
 
 def test_two_that_ask_for_the_same_runs(tmp_path: Path, pool: Any) -> None:
