@@ -209,3 +209,7 @@ def test_lowest_stops_as_best_does_and_keeps_the_lowest_loss():
         stopping = drive(epochs, settings, model_of(1))
         ends[rule] = (stopping.stopped_at.tolist(), kept_epochs(stopping))
     assert ends == {"best": ([6], [4]), "lowest": ([6], [3])}
+    # Of equal losses the first is kept.
+    settings = replace(SHORT, early_stopping="lowest", patience=9)
+    equal = drive([[(0.5, 0.5)], [(0.5, 0.6)], [(0.5, 0.7)]], settings, model_of(1))
+    assert kept_epochs(equal) == [1]

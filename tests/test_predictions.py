@@ -1,13 +1,24 @@
 """Tests of graphconv.results.predictions: the table, and the files it is written to."""
 
+import hashlib
+import json
 import math
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from graphconv.graph import Graph
-from graphconv.results.predictions import Predictions, check_table_path, write_table
+from graphconv.results import predictions as module
+from graphconv.results.predictions import (
+    Predictions,
+    check_table_path,
+    confusion_table,
+    row_blocks,
+    write_table,
+)
+from graphconv.storage.stored_graph import open_graph, store_graph
 from graphconv.training.scores import accuracy, micro_f1
 
 GRAPH = Graph(
@@ -183,3 +194,89 @@ def test_micro_f1_by_hand():
     shares = np.array([[0.9, 0.6], [0.8, 0.1], [0.2, 0.3]])
     assert micro_f1(labels, shares) == pytest.approx(2 / 3)
     assert micro_f1(np.zeros((2, 2), dtype=int), np.zeros((2, 2))) == 1
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "blocks"),
+    [(0, [(0, 0)]), (1, [(0, 1)]), (3, [(0, 3)]), (7, [(0, 3), (3, 6), (6, 7)])],
+)
+def test_tables_come_in_blocks_of_rows(n_rows, blocks, monkeypatch, tmp_path):
+    monkeypatch.setattr(module, "BLOCK_ROWS", 3)
+    assert [(rows.start, rows.stop) for rows in row_blocks(n_rows)] == blocks
+    graph = Graph(np.zeros((n_rows, n_rows)), class_names=["x", "y"])
+    shares = np.column_stack([np.arange(n_rows), np.ones(n_rows)]).astype(np.float32)
+    made = Predictions(graph, shares, graph.class_names)
+    for suffix, read in ((".csv", pd.read_csv), (".parquet", pd.read_parquet)):
+        made.write(tmp_path / f"t{suffix}")
+        frame = read(tmp_path / f"t{suffix}")
+        assert frame["id"].tolist() == list(range(n_rows))
+        assert frame["p_x"].tolist() == list(range(n_rows))
+
+
+def test_sets_stand_beside_the_labels():
+    sets = np.array([[True, False], [True, True], [False, True], [True, True]])
+    made = Predictions(GRAPH, PROBABILITIES, GRAPH.class_names, sets=sets)
+    frame = made.to_frame()
+    assert list(frame.columns)[2:5] == ["confidence", "set", "set_size"]
+    assert frame["set"].tolist() == ["ham", "ham;spam", "spam", "ham;spam"]
+    assert frame["set_size"].tolist() == [1, 2, 1, 2]
+    some = made.columns(slice(1, 3))
+    assert some["id"].tolist() == ["b", "c"]
+    assert some["set_size"].tolist() == [2, 1]
+    assert some["split"].tolist() == ["validation", "test"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "safe"),
+    [
+        *((f"{sign}1", f"'{sign}1") for sign in ("=", "+", "-", "@", "\t", "\r")),
+        *(("1=", "1="), ("", ""), (-1, -1)),
+    ],
+)
+def test_formulas_get_an_apostrophe(cell, safe, tmp_path):
+    assert module._no_formula(cell) == safe
+    for wanted, is_safe in ((safe, True), (cell, False)):
+        assert module._cells([cell, "x"], is_safe) == [wanted, "x"]
+    assert module._cells(np.array([-0.5, 1e-9, 1 / 3]), True) == ["-0.5", "1e-09", "0.333333"]
+
+
+def test_confusions_are_counted_by_true_and_found_class():
+    found = confusion_table(np.array([0, 0, 2, 2, 2]), np.array([0, 1, 2, 0, 0]), 3)
+    assert found.tolist() == [[1, 1, 0], [0, 0, 0], [2, 0, 1]]
+
+
+def test_a_table_says_where_it_is_from(tmp_path):
+    path = tmp_path / "t.tsv"
+    predictions().write(path, {"model": "abc"})
+    assert path.read_text().splitlines()[0] == "id\tlabel\tconfidence\tp_ham\tp_spam\tsplit"
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    beside = json.loads((tmp_path / "t.tsv.json").read_text())
+    assert beside == {"model": "abc", "table": "t.tsv", "sha256": digest}
+    predictions().write(tmp_path / "t.parquet", {"model": "abc"})
+    said = pq.read_schema(tmp_path / "t.parquet").metadata
+    assert said[b"graphconv.model"] == b"abc"
+    assert not (tmp_path / "t.parquet.json").exists()
+
+
+def test_what_a_notebook_shows():
+    text = predictions()._repr_html_()
+    assert "4 nodes of graph: 2 classes, mean confidence 0.781" in text
+    assert (
+        repr(predictions()) == "Predictions(4 nodes of 'graph', 2 classes, mean confidence 0.781)"
+    )
+    assert "the first rows" not in text
+    many = Graph(np.zeros((11, 11)), class_names=["x", "y"])
+    shares = np.tile(np.float32([0.25, 0.75]), (11, 1))
+    text = Predictions(many, shares, many.class_names)._repr_html_()
+    assert "the first rows" in text
+    assert text.count("0.250") == 10
+    ten = Predictions(Graph(np.zeros((10, 10)), class_names=["x", "y"]), shares[:10], ("x", "y"))
+    assert "the first rows" not in ten._repr_html_()
+
+
+def test_the_same_graph_on_disk_has_its_splits_by_place(tmp_path):
+    store_graph(GRAPH, tmp_path / "graph")
+    first, again = open_graph(tmp_path / "graph"), open_graph(tmp_path / "graph")
+    moved = first.with_split([2], [0], [])
+    made = Predictions(again, PROBABILITIES, GRAPH.class_names, trained_on=moved)
+    assert made.split.tolist() == ["validation", "", "train", ""]

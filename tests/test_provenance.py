@@ -1,12 +1,17 @@
 """What a model folder says of where it came from, and what tables say of their model."""
 
+import hashlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.command_line import COLUMNS, TABLES
 
+from graphconv import Graph
+from graphconv.results import provenance
 from graphconv.results.provenance import folder_fingerprint, sha256_of
+from graphconv.storage.stored_graph import open_graph, store_graph
 
 TRAIN = ("train", *TABLES, *COLUMNS, "--max-epochs", "3", "-o", "m", "--quiet")
 
@@ -182,3 +187,94 @@ def test_every_table_of_ids_can_be_made_safe(run, tmp_path):
         run(*command, "-o", "safe.csv", "--spreadsheet-safe", "--quiet")
         header, *rows = (line.split(",") for line in Path("safe.csv").read_text().splitlines())
         assert [row[header.index("id")] for row in rows] == ids
+
+
+def saved(folder, graph=None, **more):
+    """A folder with the files of a model, and its provenance."""
+    folder.mkdir()
+    (folder / "model.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(b"weights")
+    (folder / "notes.txt").write_text("not of the model")
+    graph = graph or Graph([[0, 1], [1, 1]], np.eye(2), [0, 1], feature_names=["a", "b"])
+    provenance.write_provenance(folder, graph, {"preset": "robust"}, **more)
+    return graph, json.loads((folder / "provenance.json").read_text())
+
+
+def test_what_is_kept_of_a_training(tmp_path):
+    graph, content = saved(tmp_path / "m")
+    assert content["parts"] == graph.checksums()
+    assert content["data"] == []
+    assert content["options"] == {
+        "data": "graph", "rows": 2, "edges": 2, "columns": ["a", "b"], "preset": "robust",
+    }  # fmt: skip
+    assert set(content["files"]) == {"model.json", "model.safetensors", "notes.txt"}
+    sums = {name: hashlib.sha256((tmp_path / "m" / name).read_bytes()).hexdigest()
+            for name in content["files"]}  # fmt: skip
+    assert content["files"] == sums
+    # Files beside the model are verified, but are no part of what it is known by.
+    assert content["fingerprint"] == provenance.folder_fingerprint(tmp_path / "m")
+    del sums["notes.txt"]
+    assert content["fingerprint"] == provenance.fingerprint_of(sums)
+    found = provenance.verify_provenance(tmp_path / "m")
+    assert (found.n_files, found.data, found.parts) == (3, {}, content["parts"])
+    provenance.check_parts(found, graph, tmp_path / "m")
+    other = Graph([[0, 1], [1, 0]], np.eye(2), [0, 1])
+    with pytest.raises(ValueError, match="must hold the graph it was trained on, but not by its"):
+        provenance.check_parts(found, other, tmp_path / "m")
+
+
+def test_files_of_data_are_looked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = Path("edges.csv")
+    path.write_text("a,b\n")
+    described = provenance.describe_file(path, "edges")
+    assert described == {
+        "role": "edges", "name": "edges.csv", "bytes": 4,
+        "sha256": hashlib.sha256(b"a,b\n").hexdigest(),
+    }  # fmt: skip
+    graph, content = saved(tmp_path / "m", files_of_data=[described])
+    assert "parts" not in content
+    for text, state in (("a,b\n", "same"), ("a,c\n", "changed"), (None, "not here")):
+        path.unlink()
+        if text is not None:
+            path.write_text(text)
+        found = provenance.verify_provenance(tmp_path / "m")
+        assert found.data == {"edges.csv": state}
+        path.touch()
+    provenance.check_parts(found, graph, tmp_path / "m")  # nothing to compare with
+
+
+def test_a_graph_folder_is_known_by_its_manifest(tmp_path):
+    graph = Graph([[0, 1], [1, 0]], labels=[0, 1])
+    store_graph(graph, tmp_path / "g")
+    _, content = saved(tmp_path / "m", open_graph(tmp_path / "g"))
+    (described,) = content["data"]
+    assert described["role"] == "graph folder"
+    assert Path(described["name"]).parent == tmp_path / "g"
+    assert content["options"]["columns"] is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 99}, "its format must be 1, got 99"),
+        ({"fingerprint": "0"}, "its fingerprint is not that of its files"),
+        ({"files": {"gone.txt": "0"}}, "gone.txt is not there"),
+        ({"files": {"notes.txt": "0"}}, "notes.txt has changed since it was written"),
+        ({"files": {"../m/notes.txt": "0"}}, "files must be named without a folder"),
+        ({"files": {"..": "0"}}, "files must be named without a folder"),
+        ({"files": None}, "must be complete, but lacks"),
+        ({"data": [{}]}, "must be complete, but lacks"),
+    ],
+)
+def test_a_folder_that_is_not_as_it_was(change, message, tmp_path):
+    _, content = saved(tmp_path / "m")
+    (tmp_path / "m/provenance.json").write_text(json.dumps({**content, **change}))
+    with pytest.raises(ValueError, match=message):
+        provenance.verify_provenance(tmp_path / "m")
+
+
+def test_large_files_are_read_in_blocks(tmp_path):
+    content = bytes(range(256)) * 5000  # more than a mebibyte
+    (tmp_path / "large").write_bytes(content)
+    assert provenance.sha256_of(tmp_path / "large") == hashlib.sha256(content).hexdigest()
