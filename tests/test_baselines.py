@@ -1,5 +1,6 @@
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tests.generated_graphs import random_matrix
 from threadpoolctl import threadpool_limits
 
 from graphconv import Graph, load_dataset
-from graphconv.estimators.baselines import BASELINES, boosted_trees, make_estimator
+from graphconv.estimators.baselines import BASELINES, _walks, boosted_trees, make_estimator
 from graphconv.estimators.baselines._conjugate_gradients import solve_columns
 from graphconv.estimators.baselines._logistic import fit_logistic
 from graphconv.estimators.baselines._planetoid_network import PlanetoidNetwork
@@ -380,6 +381,23 @@ class TestWalks:
         walks = random_walks(star, np.zeros(4000, dtype=int), 1, np.random.default_rng(0))
         shares = np.bincount(walks[:, 1], minlength=4) / 4000
         np.testing.assert_allclose(shares, [0, 0.25, 0.75, 0], atol=0.03)
+
+    @pytest.mark.parametrize(
+        ("weights", "totals"), [([2, 2, 2, 2], None), ([1, 3, 1, 3], [0, 1, 4, 5, 8]), ([], None)]
+    )
+    def test_weights_are_looked_up_only_where_they_differ(self, weights, totals, monkeypatch):
+        rows = [0, 0, 1, 2][: len(weights)]
+        columns = [1, 2, 0, 0][: len(weights)]
+        neighbours = sp.csr_array((np.array(weights, float), (rows, columns)), shape=(3, 3))
+        asked = []
+        kernel = SimpleNamespace(walks=lambda *given: asked.append(given))
+        monkeypatch.setattr(_walks.kernels, "select", lambda: kernel)
+        random_walks(neighbours, [2, 0], 5, np.random.default_rng(0))
+        ((_, sums, starts, n_steps, key),) = asked
+        assert (None if sums is None else sums.tolist()) == totals
+        assert (starts.tolist(), n_steps) == ([2, 0], 5)
+        # Any of 2 to the 64 keys: the same as ever for the same generator.
+        assert key == int(np.random.default_rng(0).integers(2**64, dtype=np.uint64))
 
     def test_a_node_without_neighbours_keeps_its_walk(self):
         empty = sp.csr_array((2, 2))
