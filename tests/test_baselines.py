@@ -13,7 +13,13 @@ from tests.generated_graphs import random_matrix
 from threadpoolctl import threadpool_limits
 
 from graphconv import Graph, load_dataset
-from graphconv.estimators.baselines import BASELINES, _walks, boosted_trees, make_estimator
+from graphconv.estimators.baselines import (
+    BASELINES,
+    _walks,
+    boosted_trees,
+    deepwalk,
+    make_estimator,
+)
 from graphconv.estimators.baselines._conjugate_gradients import solve_columns
 from graphconv.estimators.baselines._logistic import fit_logistic
 from graphconv.estimators.baselines._planetoid_network import PlanetoidNetwork
@@ -430,6 +436,34 @@ class TestDeepWalk:
         likeness = unit @ unit.T
         joined = karate.adjacency.toarray() > 0
         assert likeness[joined].mean() > likeness[~joined & ~np.eye(34, dtype=bool)].mean()
+
+    @pytest.mark.parametrize(("n_negatives", "hierarchical"), [(5, 0), (1, 0), (0, 1)])
+    def test_what_skip_gram_is_asked_for(self, n_negatives, hierarchical, monkeypatch):
+        asked = []
+
+        def skip_gram(sentences, **options):
+            asked.append((list(sentences), options))
+            order = np.random.default_rng(0).permutation(30)  # as gensim sorts its words
+            index = {int(node): place for place, node in enumerate(order)}
+            vectors = np.stack([order, order % 3], axis=1).astype(float)
+            return SimpleNamespace(wv=SimpleNamespace(key_to_index=index, vectors=vectors))
+
+        monkeypatch.setattr(deepwalk, "_import_skip_gram", lambda: skip_gram)
+        given = {"n_walks": 3, "walk_length": 7, "window": 4, "dimension": 2, "n_passes": 6,
+                 "n_negatives": n_negatives, "learning_rate": 0.04}  # fmt: skip
+        seed = 2**32 + 1000
+        clf = make_estimator("deepwalk", **given)
+        embedding = clf._embed(random_graph(), seed)
+        ((sentences, options),) = asked
+        assert [len(walk) for walk in sentences] == [7] * 90
+        starts = np.array(sentences)[:, 0].reshape(3, 30)
+        assert (np.sort(starts, axis=1) == np.arange(30)).all()  # each node once in each round
+        assert not np.array_equal(starts[0], starts[1])
+        assert options == {
+            "vector_size": 2, "window": 4, "sg": 1, "hs": hierarchical, "negative": n_negatives,
+            "min_count": 0, "sample": 0, "alpha": 0.04, "epochs": 6, "seed": 1000, "workers": 1,
+        }  # fmt: skip
+        assert np.array_equal(embedding, np.stack([np.arange(30), np.arange(30) % 3], axis=1))
 
     def test_missing_gensim_is_one_line_that_says_what_to_install(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "gensim.models", None)
