@@ -127,6 +127,12 @@ def test_which_edges_and_neighbours_are_listed():
     assert {part.item for part in why.neighbours} == {1, 2}
     assert why.distances == {0: 0, 1: 1, 2: 2}
     assert why.features == ()
+    # Both directions of an edge go, so that the degree of the farther end is right as well.
+    assert_exact(fit_gcn(graph, overrides=BRIEF), graph, 0)
+    one_way = Graph(np.triu(path), labels=[0, 0, 1, 1, 1], directed=True)
+    fitted = fit_gcn(one_way, overrides=BRIEF)
+    assert {part.item for part in assert_exact(fitted, one_way, 0).edges} == {(0, 1), (1, 2)}
+    assert {part.item for part in assert_exact(fitted, one_way, 4).edges} == set()
 
 
 def test_several_entries_at_once_are_exact():

@@ -277,6 +277,7 @@ def test_what_answers_come_to_step_by_step(tmp_path):
         again = reopened(again, graph)
         assert {name: summary(again)[name] for name in saved} == saved
     assert again.undo("me") is None
+    assert again.class_names == ["red", "blue"]  # each once, however often it was given
 
 
 def test_an_answer_says_what_it_replaced(tmp_path):

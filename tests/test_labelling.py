@@ -163,6 +163,8 @@ def test_lessons_of_a_group_are_hidden_from_its_model_alone(graph, monkeypatch):
     assert learner.group.min() == 0
     assert learner.group.max() == 9
     assert np.bincount(learner.group).min() > 5  # of 200 nodes about 20 each
+    drawn = np.random.default_rng([2**32 - 2, 1]).integers(0, 10, 200)
+    assert np.array_equal(learner.group, drawn)  # the same when a session goes on
     labels = np.full(graph.n_nodes, -1)
     labels[:60] = graph.labels[:60]
     learner.fit(labels, names(graph), 1)
@@ -192,6 +194,9 @@ def test_who_is_judged_by_which_group(graph):
     labels[:60] = 0  # too little to learn from: what was known of the group is forgotten
     learner.fit_group(3, labels, names(graph))
     assert len(learner.held_out(np.arange(60), graph.n_classes)[0]) == 0
+    labels[:60] = graph.labels[:60]
+    learner.fit_group(3, labels, names(graph))
+    assert learner._group_models[3].n_epochs == 200  # from the beginning again
 
 
 @pytest.mark.parametrize(("n_exam", "is_calibrated"), [(9, False), (10, True)])
@@ -254,6 +259,19 @@ def test_more_questions_than_the_sample_has_are_drawn_from_the_rest(graph, monke
     labels[0] = -1
     other = learner.questions(labels, 50, {0, 150})
     assert set(other) != set(asked)  # one answer fewer is another draw
+
+
+def test_a_model_asks_where_it_is_unsure(graph):
+    learner = Learner(graph)
+    labels = label_some(learner, graph, 12)
+    asked = learner.questions(labels, 5)
+    shares = learner.picture.probabilities
+    entropy = -(shares * np.log(shares)).sum(axis=1) / np.log(graph.n_classes)
+    known, free = np.flatnonzero(labels >= 0), labels < 0
+    chosen = learner._cover.choose(known, entropy[learner._cover.crowd], 5, free)
+    assert asked == [node for node, _ in chosen]
+    even = learner._cover.choose(known, np.ones(len(learner._cover.crowd)), 5, free)
+    assert asked != [node for node, _ in even]
 
 
 def test_how_far_questions_look(graph, monkeypatch):
