@@ -82,6 +82,7 @@ ELSEWHERE = {"training/processes.py", "training/part_batches.py"}
 # Smaller numbers only keep a division or a root away from zero, and twice as much does so too.
 SMALLEST = 1e-9
 MOST_SECONDS = 10.0  # that the tests chosen for a fault may take
+MOST_SECONDS_EARLY = 30.0  # the same where any test may look at what is changed
 AT_ONCE = 20  # faults that are tried before the tests that noticed them run without a fault
 FEWEST_SECONDS = 20.0  # of the processor: what takes longer, at least, does not end
 PATIENCE = 10  # how much longer than that a busy machine may take
@@ -115,6 +116,7 @@ class Mutant:
     before: str
     after: str
     runs_at_import: bool
+    source: bytes = field(repr=False, compare=False)  # of the file; it may change meanwhile
 
     @property
     def place(self) -> str:
@@ -123,7 +125,7 @@ class Mutant:
     @property
     def key(self) -> str:
         """The lines as they are and as they would be; their number changes with the file."""
-        source = self.path.read_bytes()
+        source = self.source
         begin = source.rfind(b"\n", 0, self.start) + 1
         stop = source.find(b"\n", self.end)
         stop = len(source) if stop < 0 else stop
@@ -138,11 +140,10 @@ class Mutant:
     @property
     def tried(self) -> str:
         """What the log says of it: the fault, and a digest of the file it was put into."""
-        return f"{self.name} [{hashlib.sha256(self.path.read_bytes()).hexdigest()[:12]}]"
+        return f"{self.name} [{hashlib.sha256(self.source).hexdigest()[:12]}]"
 
     def code(self) -> CodeType:
-        source = self.path.read_bytes()
-        changed = source[: self.start] + self.after.encode() + source[self.end :]
+        changed = self.source[: self.start] + self.after.encode() + self.source[self.end :]
         return compile(changed, str(self.path), "exec")
 
 
@@ -172,7 +173,7 @@ def mutants_of(path: Path) -> list[Mutant]:
         end = offsets[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
         before = source[start:end].decode()
         is_inside = any(low < node.lineno <= high for low, high in bodies)
-        one = Mutant(path, node.lineno, start, end, before, after, not is_inside)
+        one = Mutant(path, node.lineno, start, end, before, after, not is_inside, source)
         try:
             one.code()
         except SyntaxError:
@@ -267,14 +268,18 @@ class Reach:
     at_import: set[tuple[str, int]] = field(default_factory=set)
 
 
+def _module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
 class _Changed(importlib.abc.MetaPathFinder):
     """Imports some modules with other code than their files have, and leaves all others alone."""
 
     def __init__(self, code_by_file: dict[Path, Callable[[], CodeType]]) -> None:
         self.files = {}
         for path, code in code_by_file.items():
-            parts = path.relative_to(SOURCE.parent).with_suffix("").parts
-            self.files[".".join(parts).removesuffix(".__init__")] = (path, code)
+            self.files[_module_name(path)] = (path, code)
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
         if fullname not in self.files:
@@ -495,8 +500,8 @@ def chosen_tests(mutant: Mutant, reach: Reach) -> list[str]:
     """The tests that a fault is tried against, quickest first; none if its line is not reached.
 
     Each test function has a turn before any has a second with other parameters. Of constants, which
-    all tests reach, tests of the same name as the file go first, then files of tests that share
-    most words with the changed line.
+    all tests reach, files of tests that import the module go first, then those that share most
+    words with the changed line; and they may take longer.
     """
     place = (str(mutant.path), mutant.line)
     near = set(reach.tests.get(place, ()))
@@ -513,13 +518,13 @@ def chosen_tests(mutant: Mutant, reach: Reach) -> list[str]:
             function = test.partition("[")[0]
             file = test.partition("::")[0]
             n_shared = _n_shared(mutant, file) if is_early else 0
-            is_of_others = is_early and Path(file).stem != f"test_{mutant.path.stem.strip('_')}"
+            is_of_others = is_early and not _imports(file, _module_name(mutant.path))
             order.append(
                 (is_of_others, -n_shared, test not in near, turns[function], len(order), test)
             )
             turns[function] += 1
     chosen: list[str] = []
-    left = MOST_SECONDS
+    left = MOST_SECONDS_EARLY if is_early else MOST_SECONDS
     for *_, test in sorted(order):
         left -= reach.seconds[test]
         if left < 0 and chosen:
@@ -528,17 +533,27 @@ def chosen_tests(mutant: Mutant, reach: Reach) -> list[str]:
     return chosen
 
 
+def _imports(test_file: str, module: str) -> bool:
+    """Whether a file of tests names a module and the package it is in."""
+    package, _, name = module.rpartition(".")
+    return package in _text_of(test_file) and name in _words(test_file)
+
+
 def _n_shared(mutant: Mutant, test_file: str) -> int:
     """How many words of the line that a fault changes are in a file of tests."""
-    line = mutant.path.read_text(encoding="utf-8").splitlines()[mutant.line - 1]
+    line = mutant.source.decode().splitlines()[mutant.line - 1]
     return len(set(re.findall(r"\w{3,}", line)) & _words(test_file))
 
 
 @functools.cache
 def _words(test_file: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w{3,}", _text_of(test_file)))
+
+
+@functools.cache
+def _text_of(test_file: str) -> str:
     path = ROOT / test_file
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    return frozenset(re.findall(r"\w{3,}", text))
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def outcome(mutant: Mutant, reach: Reach) -> tuple[str, str]:

@@ -53,7 +53,9 @@ def test_faults_of_a_small_file(path: Path) -> None:
     assert names["area"](6, 2.0) == 3.0
 
 
-def test_every_test_function_has_a_turn_before_any_has_a_second(path: Path) -> None:
+def test_every_test_function_has_a_turn_before_any_has_a_second(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (last,) = [one for one in mutants.mutants_of(path) if one.line == 13]
     seconds = {"t::a[1]": 0.1, "t::a[2]": 0.2, "t::b": 3.0, "t::far": 0.0, "t::c": 99.0}
     near = ["t::a[1]", "t::a[2]", "t::b", "t::c"]
@@ -67,9 +69,11 @@ def test_every_test_function_has_a_turn_before_any_has_a_second(path: Path) -> N
     assert mutants.chosen_tests(first, mutants.Reach({}, seconds))[:2] == ["t::far", "t::a[1]"]
     early = mutants.Reach({}, seconds, {(str(path), 13)})
     assert mutants.chosen_tests(last, early)[0] == "t::far"
-    # Tests of the same name as the file are asked before others.
-    named = mutants.Reach({}, {**seconds, "tests/test_area.py::slow": 2.0})
-    assert mutants.chosen_tests(first, named)[0] == "tests/test_area.py::slow"
+    # Tests that import the module are asked before others, and what is slow is asked as well.
+    texts = {"t": "area", "u": f"from {path.parent.name} import area"}
+    monkeypatch.setattr(mutants, "_text_of", texts.get)
+    named = mutants.Reach({}, {**seconds, "u::slow": 15.0})
+    assert mutants.chosen_tests(first, named)[:2] == ["u::slow", "t::far"]
 
 
 def test_the_table_has_both_shares() -> None:
