@@ -512,7 +512,7 @@ def chosen_tests(mutant: Mutant, reach: Reach) -> list[str]:
     elif not near:
         return []
     turns: Counter[str] = Counter()
-    order: list[tuple[bool, bool, int, int, int, str]] = []
+    order: list[tuple[bool, int, bool, int, int, str]] = []
     for test in sorted(reach.seconds, key=lambda test: (reach.seconds[test], test)):
         if test in near or is_early:
             function = test.partition("[")[0]
