@@ -17,9 +17,9 @@ that run its line and lists those that no test notices. A fault counts as notice
 that failed passes without it.
 
 Not drawn, because no result depends on them: texts of messages and what an error raises, types,
-hints for the interpreter, how far a run is said to be and how long it is guessed to take, and how
-large or thick something is drawn. Code that only the processes of several machines run is left out
-too, since these import the files as they are.
+hints for the interpreter, memory that is given back, how far a run is said to be and how long it is
+guessed to take, and how large or thick something is drawn. Code that only processes of torchrun run
+is left out too, since these import the files as they are.
 
 What survives is listed below. Of a fault with a reason it was worked out by hand that it changes no
 result, or only how long it takes to get it; of the others the tests know nothing.

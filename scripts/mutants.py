@@ -95,14 +95,15 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
     ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult, ast.Pow: ast.Mult,
 }  # fmt: skip
-# Words for people, guesses of how long a run takes, and hints for the interpreter: faults in them
+# Words for people, guesses of how long a run takes, hints for the interpreter, memory that is given
+# back: faults in them
 # change no result.
 _SKIPPED_KEYWORDS = {
     "stacklevel", "chunk", "cost", "markersize", "alpha", "dpi", "figsize", "linewidth", "fontsize",
     "strict", "repr", "kw_only", "maxsize", "exist_ok", "parents", "indent", "squeeze", "zorder",
 }  # fmt: skip
 _SKIPPED_CONSTANTS = {"_COST", "_SECONDS"}
-_SKIPPED_CALLS = {"progress", "advance", "tell", "cast", "TypeVar"}
+_SKIPPED_CALLS = {"progress", "advance", "tell", "cast", "TypeVar", "trim_memory", "release"}
 
 
 @dataclass(frozen=True)

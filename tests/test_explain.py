@@ -388,6 +388,14 @@ def test_how_many_things_are_tried(monkeypatch, work, n_things, n_tried):
     assert note.startswith(f"{n_tried:,} of {n_things:,} edges") if n_tried < n_things else not note
 
 
+def test_of_many_neighbours_the_nearest_thousand_are_named():
+    star = np.zeros((1101, 1101))
+    star[0, 1:] = star[1:, 0] = 1
+    graph = Graph(star, np.arange(1101)[:, None] % 7.0, np.arange(1101) % 2)
+    around = Neighbourhood(fit_gcn(graph, overrides={**BRIEF, "max_epochs": 1}), graph, 0)
+    assert len(explain_module._labels_around(around)) == 1000
+
+
 @pytest.mark.parametrize(("n_classes", "end"), [(10, "c9, got 'x'"), (11, "c9, ..., got 'x'")])
 def test_of_many_classes_ten_are_named(n_classes, end):
     names = [f"c{number}" for number in range(n_classes)]

@@ -341,6 +341,12 @@ def test_a_graph_whose_layers_fill_half_the_memory_is_taken_in_blocks(monkeypatc
     assert not fitted_gcn.works_in_blocks(graph, network)  # so small a graph never is
 
 
+def test_a_fifth_of_the_labels_is_held_out_unless_told():
+    labels = np.arange(150) % 2
+    graph = Graph(sp.csr_array((150, 150)), np.eye(150), labels)
+    assert len(fit_gcn(graph, overrides=QUICK).graph.validation_index) == 30
+
+
 def test_history_counts_replicas_while_they_run():
     state = TrainingState.start(2, Settings())
     for scores in ([[1, 3], [0, 1], [2, 4], [1, 0]], [[5, 9], [1, 1], [6, 9], [1, 1]]):
@@ -382,8 +388,9 @@ def test_features_are_hidden_from_few_nodes_at_a_time(monkeypatch):
     graph = replace(graph, unknown_features=unknown)
     fitted = fit_gcn(graph, overrides=QUICK, seeds=[0, 1], calibrate=False)
     nodes = graph.validation_index[:7]
-    monkeypatch.setattr(fit_module, "MOST_HIDDEN", 0.02)  # of 80 nodes, one at a time
-    found = fit_module._probabilities_undescribed(fitted, nodes)
+    with monkeypatch.context() as patch:
+        patch.setattr(fit_module, "MOST_HIDDEN", 0.02)  # of 80 nodes, one at a time
+        found = fit_module._probabilities_undescribed(fitted, nodes)
     for row, node in enumerate(nodes):
         features = graph.features.copy()
         features[node] = unknown
@@ -396,9 +403,8 @@ def test_features_are_hidden_from_few_nodes_at_a_time(monkeypatch):
         "make_batch",
         lambda g, some, **more: sizes.append(len(some)) or batch(g, some, **more),
     )
-    monkeypatch.setattr(fit_module, "MOST_HIDDEN", 0.05)  # four
     fit_module._probabilities_undescribed(fitted, nodes)
-    assert sorted(sizes) == [3, 4]
+    assert sorted(sizes) == [3, 4]  # of 80 nodes a twentieth
     whole = calibrated(fitted)
     assert whole.undescribed_calibration != whole.calibration
     assert calibrated(fitted, fitted.probabilities()).undescribed_calibration is None

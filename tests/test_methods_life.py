@@ -184,6 +184,15 @@ def test_removal_bears_a_method_that_is_certain():
     certain = np.array([[1, 0], [1, 0]], dtype=np.float32)
     why = explain_by_removal(lambda _: certain, graph, 0, ["a", "b"])
     assert why.edges[0].log_odds == 0
+    assert why.log_odds == pytest.approx(np.log(1e9))  # all but certain
+
+
+def test_thirty_edges_are_tried():
+    star = np.zeros((32, 32))
+    star[0, 1:] = star[1:, 0] = np.arange(1, 32)
+    why = explain_by_removal(lambda graph: np.full((32, 2), 0.5), Graph(star), 0, ["a", "b"])
+    assert sorted(part.item[1] for part in why.edges) == list(range(2, 32))  # the heaviest
+    assert why.notes == ("of 31 edges the 30 heaviest were tried",)
 
 
 def test_compare_ends_with_a_command_that_works(run, papers):
