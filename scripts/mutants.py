@@ -96,8 +96,7 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult, ast.Pow: ast.Mult,
 }  # fmt: skip
 # Words for people, guesses of how long a run takes, hints for the interpreter, memory that is given
-# back: faults in them
-# change no result.
+# back: faults in them change no result.
 _SKIPPED_KEYWORDS = {
     "stacklevel", "chunk", "cost", "markersize", "alpha", "dpi", "figsize", "linewidth", "fontsize",
     "strict", "repr", "kw_only", "maxsize", "exist_ok", "parents", "indent", "squeeze", "zorder",

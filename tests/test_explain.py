@@ -133,6 +133,12 @@ def test_which_edges_and_neighbours_are_listed():
     fitted = fit_gcn(one_way, overrides=BRIEF)
     assert {part.item for part in assert_exact(fitted, one_way, 0).edges} == {(0, 1), (1, 2)}
     assert {part.item for part in assert_exact(fitted, one_way, 4).edges} == set()
+    # From the farthest node back an edge carries nothing to where it leads.
+    back = np.triu(path)
+    back[2, 0] = 1
+    back = Graph(back, labels=[0, 0, 1, 1, 1], directed=True)
+    why = assert_exact(fit_gcn(back, overrides=BRIEF), back, 0)
+    assert {part.item for part in why.edges} == {(0, 1), (1, 2)}
 
 
 def test_several_entries_at_once_are_exact():

@@ -261,10 +261,11 @@ def test_more_questions_than_the_sample_has_are_drawn_from_the_rest(graph, monke
     assert set(other) != set(asked)  # one answer fewer is another draw
 
 
-def test_a_model_asks_where_it_is_unsure(graph):
+def test_a_model_asks_where_it_is_unsure(graph, monkeypatch):
     learner = Learner(graph)
     labels = label_some(learner, graph, 12)
     asked = learner.questions(labels, 5)
+    weights = []
     shares = learner.picture.probabilities
     entropy = -(shares * np.log(shares)).sum(axis=1) / np.log(graph.n_classes)
     known, free = np.flatnonzero(labels >= 0), labels < 0
@@ -272,6 +273,11 @@ def test_a_model_asks_where_it_is_unsure(graph):
     assert asked == [node for node, _ in chosen]
     even = learner._cover.choose(known, np.ones(len(learner._cover.crowd)), 5, free)
     assert asked != [node for node, _ in even]
+    monkeypatch.setattr(
+        learner._cover, "choose", lambda _, weight, *__: weights.append(weight) or []
+    )
+    learner.questions(labels, 5)
+    np.testing.assert_allclose(weights[0], entropy, atol=1e-5)
 
 
 def test_how_far_questions_look(graph, monkeypatch):
