@@ -26,6 +26,7 @@ RENEW = bool(os.environ.get("RENEW_GUIDE"))
 WITHOUT_BLOCKS = {"index.md", "results.md", "log.md", "performance.md", "scaling.md"} | {
     "evidence.md",
     "model-format.md",
+    "mutants.md",
     "strong.md",
     "trust.md",
 }
