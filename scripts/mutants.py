@@ -499,9 +499,9 @@ def reach_of(folder: str) -> Reach:
 def chosen_tests(mutant: Mutant, reach: Reach) -> list[str]:
     """The tests that a fault is tried against, quickest first; none if its line is not reached.
 
-    Each test function has a turn before any has a second with other parameters. Of constants, which
-    all tests reach, files of tests that import the module go first, then those that share most
-    words with the changed line; and they may take longer.
+    Files of tests that import the module go first. Each test function has a turn before any has a
+    second with other parameters. Of constants, which all tests reach, files of tests that share
+    most words with the changed line go first, and they may take longer.
     """
     place = (str(mutant.path), mutant.line)
     near = set(reach.tests.get(place, ()))
@@ -518,7 +518,7 @@ def chosen_tests(mutant: Mutant, reach: Reach) -> list[str]:
             function = test.partition("[")[0]
             file = test.partition("::")[0]
             n_shared = _n_shared(mutant, file) if is_early else 0
-            is_of_others = is_early and not _imports(file, _module_name(mutant.path))
+            is_of_others = not _imports(file, _module_name(mutant.path))
             order.append(
                 (is_of_others, -n_shared, test not in near, turns[function], len(order), test)
             )
