@@ -29,7 +29,7 @@ accuracy: $(VENV)/.runtime
 # docs/strong.md: preset strong beside a GCN on public and random splits. Can be interrupted; hours.
 strong: $(VENV)/.runtime
 	$(BIN)/python -m scripts.measure_strong
-	$(BIN)/python scripts/build_strong.py
+	$(BIN)/python -m scripts.build_strong
 
 # How far the default and auto are from the best single method: generated graphs, and those of
 # GRAPHS, a folder of npz files. Can be interrupted; hours on all of them. docs/evidence.md shows it.

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scripts.generated_pages import DOCS, measured, write_pages
 
 from graphconv.paper.page import markdown_table
 from graphconv.paper.section import Table
 
-ROOT = Path(__file__).resolve().parent.parent
-MEASURED = ROOT / "measured" / "strong.json"
-PAGE = ROOT / "docs" / "strong.md"
+PAGE = DOCS / "strong.md"
 DATASETS = ("cora", "citeseer", "pubmed")
 PRESETS = {"strong": "preset `strong`", "robust": "preset `robust`, a GCN"}
 # Feng et al., "Graph random neural networks for semi-supervised learning on graphs", table 1.
@@ -39,7 +37,7 @@ and Pubmed is among the candidates.
 
 
 def pages() -> dict[Path, str]:
-    found = json.loads(MEASURED.read_text(encoding="utf-8"))
+    found = measured("strong")
     parts = [INTRODUCTION]
     for split, text in SPLITS.items():
         rows = [
@@ -75,11 +73,5 @@ def _cell(row: dict[str, Any]) -> str:
     return f"{runs.mean():.1f} ± {runs.std():.1f} ({len(runs)} seeds, {seconds:.1f} s)"
 
 
-def main() -> None:
-    for path, text in pages().items():
-        path.write_text(text, encoding="utf-8")
-        print(f"wrote {path.relative_to(ROOT)}")
-
-
 if __name__ == "__main__":
-    main()
+    write_pages(pages())
