@@ -4,8 +4,10 @@ python -m scripts.measure_strong                 what is not in measured/strong.
 python -m scripts.measure_strong --seeds 10      fewer seeds of each
 
 The settings are chosen on the validation nodes of a split with its first seed, without a look at
-test nodes, and then trained with every seed. It can be interrupted and goes on where it was;
-docs/strong.md is made of the result by `scripts/build_strong.py`.
+test nodes. A result is that of one command: the averaged probabilities of as many trainings as the
+preset makes, with seeds one after the other. On a split that stays the same the next result shares
+all but one of them, as it does for a user who adds 1 to the seed. It can be interrupted and goes on
+where it was; docs/strong.md is made of the result by `scripts/build_strong.py`.
 """
 
 from __future__ import annotations
@@ -21,14 +23,15 @@ import numpy as np
 from graphconv import Graph, Settings, load_dataset
 from graphconv.graph.splits import random_split
 from graphconv.io.files import replacing_file
-from graphconv.training.fit import fit_gcn
+from graphconv.models.settings import resolve_runs
+from graphconv.training.fit import FloatMatrix, fit_gcn
 from graphconv.training.scores import accuracy
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT / "measured" / "strong.json"
 DATASETS = ("cora", "citeseer", "pubmed")
 PRESETS = ("strong", "robust")
-AT_ONCE = 4  # seeds that train together
+AT_ONCE = 4  # seeds that train together, where there are many
 
 
 def public(name: str, seed: int) -> Graph:
@@ -52,7 +55,7 @@ SPLITS = {"public": public, "random": drawn, "no validation nodes": labels_only}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--seeds", type=int, default=100, help="results of each, 100 by default")
     parser.add_argument("--splits", nargs="*", default=list(SPLITS))
     parser.add_argument("--datasets", nargs="*", default=list(DATASETS))
     wanted = parser.parse_args()
@@ -62,32 +65,60 @@ def main() -> None:
                 fill(split, name, preset, wanted.seeds)
 
 
-def fill(split: str, name: str, preset: str, n_seeds: int) -> None:
-    """Measure the seeds that are missing, some at a time, and write each down at once."""
+def fill(split: str, name: str, preset: str, n_results: int) -> None:
+    """Measure the results that are missing and write each down at once."""
+    n_runs = resolve_runs(preset, None)
+    members: dict[int, FloatMatrix] = {}  # probabilities of the test nodes, by seed
     while True:
         found = read()
-        row = found.setdefault(f"{split}/{name}/{preset}", {"test": [], "seconds": 0.0})
+        empty = {"test": [], "each": {}, "trained": 0, "seconds": 0.0, "choosing": 0.0}
+        row = found.setdefault(f"{split}/{name}/{preset}", empty)
         first = len(row["test"])
-        if first >= n_seeds:
+        if first >= n_results:
             print(f"{split:20s} {name:9s} {preset:7s} {summary(row)}", flush=True)
             return
+        graph = SPLITS[split](name, first)
+        if split != "public":
+            members = {}
+        if "settings" not in row or split != "public":
+            choose(row, graph, preset, first)
         started = time.process_time()
-        same_graph = split != "random"
-        seeds = list(range(first, min(first + (AT_ONCE if same_graph else 1), n_seeds)))
-        graph = SPLITS[split](name, seeds[0])
-        if not same_graph or "settings" not in row:
-            chosen = fit_gcn(graph, preset=preset, seeds=seeds[:1], calibrate=False)
-            row["settings"], row["choice"] = chosen.settings.to_json(), chosen.choice
-            row["choosing"] = row.get("choosing", 0.0) + time.process_time() - started
-        started = time.process_time()
-        overrides = Settings.from_json(row["settings"]).to_json()
-        fitted = fit_gcn(graph, overrides=overrides, seeds=seeds, calibrate=False)
-        each = fitted.probabilities(nodes=graph.test_index)
-        labels = graph.labels[graph.test_index]
-        row["test"] += [round(100 * accuracy(labels, each[:, k]), 2) for k in range(len(seeds))]
+        for seeds in missing(members, range(first, first + n_runs), split):
+            overrides = Settings.from_json(row["settings"]).to_json()
+            fitted = fit_gcn(graph, overrides=overrides, seeds=seeds, calibrate=False)
+            each = fitted.probabilities(nodes=graph.test_index)
+            members.update({seed: each[:, k] for k, seed in enumerate(seeds)})
+            drawn_with = "" if split == "public" else f"{first}/"
+            for k, seed in enumerate(seeds):
+                row["each"][f"{drawn_with}{seed}"] = percent(graph, each[:, k])
+            row["trained"] += len(seeds)
         row["seconds"] = round(row["seconds"] + time.process_time() - started, 2)
+        together = np.mean([members[first + k] for k in range(n_runs)], axis=0)
+        row["test"].append(percent(graph, together))
+        members.pop(first)
         with replacing_file(MEASURED) as temporary:
             temporary.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def choose(row: dict[str, Any], graph: Graph, preset: str, seed: int) -> None:
+    """Let the preset settle, as the command would with this seed."""
+    started = time.process_time()
+    chosen = fit_gcn(graph, preset=preset, seeds=[seed], calibrate=False)
+    row["settings"], row["choice"] = chosen.settings.to_json(), chosen.choice
+    row["choosing"] = round(row["choosing"] + time.process_time() - started, 2)
+
+
+def missing(members: dict[int, FloatMatrix], wanted: range, split: str) -> list[list[int]]:
+    """Seeds to train, those that train together side by side; on the public split some ahead."""
+    seeds = [seed for seed in wanted if seed not in members]
+    if split == "public" and seeds:
+        seeds = list(range(seeds[0], max(seeds[0] + AT_ONCE, seeds[-1] + 1)))
+        return [seeds[k : k + AT_ONCE] for k in range(0, len(seeds), AT_ONCE)]
+    return [seeds] if seeds else []
+
+
+def percent(graph: Graph, probabilities: FloatMatrix) -> float:
+    return round(100 * accuracy(graph.labels[graph.test_index], probabilities), 2)
 
 
 def read() -> dict[str, Any]:
@@ -95,9 +126,12 @@ def read() -> dict[str, Any]:
 
 
 def summary(row: dict[str, Any]) -> str:
-    runs = np.array(row["test"])
-    each = row["seconds"] / len(runs)
-    return f"{runs.mean():.2f} +- {runs.std():.2f} %  {len(runs)} seeds, {each:.2f} s each"
+    results, each = np.array(row["test"]), np.array([*row["each"].values()])
+    seconds = row["seconds"] / row["trained"]
+    return (
+        f"{results.mean():.2f} +- {results.std():.2f} % in {len(results)} results; each of "
+        f"{len(each)} trainings {each.mean():.2f} +- {each.std():.2f} %, {seconds:.2f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -80,3 +80,13 @@ def test_trains_what_it_chose(graph):
     assert fitted.settings.max_epochs == 5
     clf = GCNClassifier("strong", max_epochs=5, random_state=0).fit(graph)
     assert isinstance(clf.settings_, Settings)
+
+
+def test_averages_eight_trainings_unless_told_otherwise(graph):
+    brief = {"preset": "strong", "max_epochs": 3, "random_state": 4, "model": "grand"}
+    together = GCNClassifier(**brief).fit(graph)
+    assert list(together.fitted_.network.seeds) == list(range(4, 12))
+    alone = GCNClassifier(**brief, ensemble=1).fit(graph)
+    each = together.fitted_.probabilities()
+    np.testing.assert_array_equal(alone.fitted_.probabilities()[:, 0], each[:, 0])
+    assert len(GCNClassifier(max_epochs=3).fit(graph).fitted_.network.seeds) == 1

@@ -70,7 +70,7 @@ def train(
     position_features: opt.PositionFeatures = False,
     auto: opt.Auto = True,
     seed: opt.Seed = 0,
-    runs: opt.Runs = 1,
+    runs: opt.Runs = None,
     kernels: opt.Kernels = "auto",
     device: opt.Device = "cpu",
     timeout: opt.Timeout = 300.0,

@@ -13,6 +13,7 @@ from typer.core import TyperCommand
 from graphconv.estimators.baselines import BASELINES
 from graphconv.graph.names import DEVICES, METRICS
 from graphconv.models.catalogue import MODELS
+from graphconv.models.settings import STRONG_RUNS
 
 
 class GroupedCommand(TyperCommand):
@@ -346,8 +347,13 @@ Auto = Annotated[
 ]
 Seed = Annotated[int, _training("--seed", "N", "Same seed, same result.")]
 Runs = Annotated[
-    int,
-    _training("--runs", "R", "Train so many seeds at once; their probabilities are averaged."),
+    int | None,
+    _training(
+        "--runs",
+        "R",
+        "Train so many seeds at once; their probabilities are averaged. "
+        f"Default: {STRONG_RUNS} with preset strong, else 1.",
+    ),
 ]
 Timeout = Annotated[
     float,

@@ -154,11 +154,6 @@ def show_results(results: dict[str, Any], screen: Screen) -> None:
                         f"{results[f'n_{name}']:,}",
                     ]
                 )
-    if results.get("test_accuracy_ensemble") is not None:
-        averaged = f"{100 * results['test_accuracy_ensemble']:.1f} %"
-        if results.get("accuracy") is not None:
-            averaged += _interval(results["accuracy"])
-        rows.append(["test accuracy, runs averaged", averaged, "", f"{results['n_test']:,}"])
     rows += _calibration_rows(results)
     if results.get("epochs") is not None:
         rows.append(["epochs", str(results["epochs"]), "", ""])
@@ -174,6 +169,10 @@ def _estimate_rows(results: dict[str, Any]) -> list[list[str]]:
     """How often labels are right where no single row says so; and sets, where there are any."""
     rows = []
     found = results.get("accuracy")
+    if results.get("test_accuracy_ensemble") is not None:
+        averaged = f"{100 * results['test_accuracy_ensemble']:.1f} %"
+        averaged += "" if found is None else _interval(found)
+        rows.append(["test accuracy, runs averaged", averaged, "", f"{results['n_test']:,}"])
     metric = results.get("metric")
     if metric is not None:
         what = MEASURES[metric["name"]].words

@@ -185,7 +185,7 @@ def _settle_batches(
     """The request with mini-batches, if the full batch would not fit, and what to tell of it."""
     settings = _settings(wanted, part.graph.name)
     settled, note = settle_part_batches(
-        part, processes, members, settings, wanted.runs, auto=wanted.auto
+        part, processes, members, settings, wanted.n_runs, auto=wanted.auto
     )
     return wanted.with_batches_of(settled, settings), note
 

@@ -33,6 +33,7 @@ from graphconv.models.settings import (
     PAPER_ACCURACY,
     SEARCHES,
     Settings,
+    resolve_runs,
     resolve_settings,
 )
 from graphconv.results.predictions import Predictions
@@ -59,7 +60,7 @@ class ModelRequest:
     preset: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
-    runs: int = 1
+    runs: int | None = None
     kernels: str = "auto"
     calibrate: bool = True
     auto: bool = True
@@ -82,7 +83,7 @@ class ModelRequest:
         check_measure(self.metric)
         if self.class_prior not in (None, "labels") and self.coverage is not None:
             raise ValueError("--coverage goes by the labels' own balance: leave --class-prior out")
-        if self.runs < 1:
+        if self.n_runs < 1:
             raise ValueError(f"--runs must be at least 1, got {self.runs}")
         if not 0 <= self.seed < 2**32:
             raise ValueError(f"--seed must be from 0 to 2^32 - 1, got {self.seed}")
@@ -110,8 +111,12 @@ class ModelRequest:
         return self.model not in _NETWORKS
 
     @property
+    def n_runs(self) -> int:
+        return resolve_runs(self.preset, self.runs)
+
+    @property
     def seeds(self) -> range:
-        return range(self.seed, self.seed + self.runs)
+        return range(self.seed, self.seed + self.n_runs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,9 +290,9 @@ def settle_batches_of(job: Job) -> tuple[Job, str]:
 
     preset, overrides = resolve(job.wanted, job.graph.name)
     settings = resolve_settings(preset, overrides)
-    settled, note = settle_batches(job.graph, settings, job.wanted.runs, auto=job.wanted.auto)
+    settled, note = settle_batches(job.graph, settings, job.wanted.n_runs, auto=job.wanted.auto)
     if settled != settings:
-        estimate = estimate_memory(job.graph, settled, job.wanted.runs)
+        estimate = estimate_memory(job.graph, settled, job.wanted.n_runs)
         # Predicting, which goes by blocks where memory is short, needs less.
         needed, free = max(estimate.scaling, estimate.training), available_memory()
         if needed > free:
@@ -307,7 +312,7 @@ def identity_of(job: Job) -> dict[str, Any]:
         "preset": preset,
         "settings": overrides,
         "seed": job.wanted.seed,
-        "runs": job.wanted.runs,
+        "runs": job.wanted.n_runs,
         "kernels": job.wanted.kernels,
         "calibrate": job.wanted.calibrate,
         **({} if job.chosen is None else {"chosen": job.chosen.identity}),

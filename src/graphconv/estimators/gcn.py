@@ -30,6 +30,7 @@ from graphconv.models.settings import (
     Rule,
     Settings,
     StoppingRule,
+    resolve_runs,
 )
 from graphconv.training.class_prior import with_class_prior
 from graphconv.training.out_of_fold import FitPredict, same_training
@@ -138,9 +139,9 @@ class GCNClassifier(  # type: ignore[call-arg]
     fanout : "all", int or sequence of int, optional
         Neighbours that a node of a mini-batch sums over: all of them, which is exact, or a sample
         of so many at each hop, such as 10,10, counted from the nodes to be labelled.
-    ensemble : int
+    ensemble : int, optional
         How many models, differing in their seed, to train at once; their probabilities are
-        averaged.
+        averaged. By default 8 with preset "strong", else 1.
     validation_fraction : float
         Share of the labelled nodes that decides when to stop, where the data brings no validation
         nodes of its own. Every class keeps at least one training node. If it comes to fewer than
@@ -248,7 +249,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
         batch_size: int | None = None,
         fanout: Any = None,
-        ensemble: int = 1,
+        ensemble: int | None = None,
         validation_fraction: float = 0.2,
         calibrate: bool = True,
         class_prior: Any = None,
@@ -325,7 +326,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         """
         from graphconv.training.fit import fit_gcn
 
-        seeds = seeds_of(self.random_state, self.ensemble)
+        seeds = seeds_of(self.random_state, resolve_runs(self.preset, self.ensemble))
         graph = graph_to_fit(self, X, y, adjacency)
         self.n_features_in_ = graph.n_features
         preset, overrides, choice = str(self.preset), self._overrides(), ""
