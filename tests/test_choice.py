@@ -18,8 +18,9 @@ from graphconv.estimators.candidates import (
     Candidate,
     candidates_for,
     committee_of,
-    cut_to,
     seconds_of,
+    seconds_to_train,
+    suited_to,
 )
 from graphconv.estimators.choice import Search
 from graphconv.estimators.fitted_method import FittedMethod
@@ -266,15 +267,51 @@ def test_what_could_not_be_trained_in_time_is_not_tried(monkeypatch, judged):
     assert not any(one.model == "grand" for one, _ in asked)
 
 
-def test_costly_methods_train_for_fewer_epochs():
+def test_time_goes_into_runs_and_then_into_epochs():
     graph = make_graph()
     deep = next(one for one in candidate_list.KINDS if one.cost_per_node)
     simple = candidate_list.KINDS[0]
-    assert cut_to(deep, graph, 1e6) == deep
-    assert dict(cut_to(deep, graph, 1e-6).settings)["max_epochs"] == 100
-    assert cut_to(simple, graph, 1e-6) == simple
-    both = cut_to(committee_of([deep, simple]), graph, 1e-6)
-    assert both.members == (cut_to(deep, graph, 1e-6), simple)
+    assert suited_to(deep, graph, 1e6, most_runs=4) == replace(deep, runs=4)
+    hurried = suited_to(deep, graph, 1e-6, most_runs=4)
+    assert hurried == replace(deep.changed(max_epochs=100), runs=1)
+    of_run = 2 * seconds_to_train(deep, graph)  # that is 100 epochs, and a run is worth 200
+    thrice = suited_to(deep, graph, 3.5 * of_run, most_runs=4)
+    assert (thrice.runs, thrice.params["max_epochs"]) == (3, 233)
+    assert suited_to(simple, graph, 1e6, most_runs=4) == simple
+    both = suited_to(committee_of([deep, simple]), graph, 1e-6, most_runs=4)
+    assert both.members == (hurried, simple)
+
+
+@pytest.mark.parametrize(("preset", "trained", "tried"), [("quick", 4, 1), ("auto", 8, 4)])
+def test_what_is_chosen_is_the_mean_of_several_trainings(
+    judged, monkeypatch, preset, trained, tried
+):
+    judged(lambda one: 0.9 if one.model == "appnp" else 0.5)
+    asked = set()
+    usual = Candidate.try_on
+
+    def count(self, fold, seeds, is_narrow=False):
+        asked.add(len(seeds))
+        return usual(self, fold, seeds, is_narrow)
+
+    monkeypatch.setattr(Candidate, "try_on", count)
+    found = choose(make_graph(), preset)
+    assert asked == {tried}
+    assert found.candidate.runs == trained
+    short = replace(found, candidate=found.candidate.changed(max_epochs=5))
+    fitted = short.fit([7])
+    assert list(fitted.network.seeds) == list(range(7, 7 + trained))
+    np.testing.assert_array_equal(
+        fitted.probabilities()[:, 0], short.fit([7, 8]).probabilities()[:, 0]
+    )
+
+
+def test_a_number_of_models_that_was_asked_for_is_kept(judged):
+    judged(lambda one: 0.9 if one.model == "appnp" else 0.5)
+    graph = make_graph()
+    brief = {"preset": "quick", "random_state": 3}
+    assert len(GCNClassifier(**brief).fit(graph).fitted_.network.seeds) == 4
+    assert list(GCNClassifier(**brief, ensemble=2).fit(graph).fitted_.network.seeds) == [3, 4]
 
 
 def test_several_labels_per_node():
@@ -393,7 +430,8 @@ def test_a_committee_lives_as_every_method_does(monkeypatch, tmp_path):
         ([], "at least one member, got none"),
         (["magic"], "a member must be one of gcn.*, got 'magic'"),
         (["committee"], "a member must be one of gcn.*, got 'committee'"),
-        ([{"name": "gcn"}], "a name or a dict with model, position_features, settings, got"),
+        ([{"name": "gcn"}], "a name or a dict with model, position_features, runs, settings, got"),
+        ([{"model": "gcn", "runs": 0}], "runs must be a whole number, at least 1, got 0"),
         ([{"model": "sgc", "settings": 3}], "settings must be a dict, got 3"),
         ([{"model": "sgc", "settings": {"hops": 3}}], "got hops"),
     ],

@@ -52,12 +52,17 @@ def _chosen_before(job: Job, known: dict[str, Any]) -> Job:
     settings = {name: value for name, value in known["settings"].items() if name != "model"}
     reason, has_positions = str(chosen.get("reason")), bool(chosen.get("position_features"))
     name = str(chosen.get("name"))
-    candidate = Candidate(name, str(known["model"]), tuple(settings.items()), has_positions)
+    candidate = Candidate(
+        name, str(known["model"]), tuple(settings.items()), has_positions, runs=int(known["runs"])
+    )
     nobody = np.empty(0, dtype=np.int64)
     told = ChosenMethod(name, reason, has_positions, nobody, np.empty((0, job.graph.n_classes)))
     return _with_method(job, candidate, told)
 
 
 def _with_method(job: Job, candidate: Candidate, told: ChosenMethod) -> Job:
-    wanted = replace(job.wanted, model=candidate.model, preset="robust", settings=candidate.params)
+    runs = candidate.runs if job.wanted.runs is None else job.wanted.runs
+    wanted = replace(
+        job.wanted, model=candidate.model, preset="robust", settings=candidate.params, runs=runs
+    )
     return replace(job, graph=candidate.view(job.graph), wanted=wanted, chosen=told)

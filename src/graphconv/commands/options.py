@@ -352,7 +352,7 @@ Runs = Annotated[
         "--runs",
         "R",
         "Train so many seeds at once; their probabilities are averaged. "
-        f"Default: {STRONG_RUNS} with preset strong, else 1.",
+        f"Default: {STRONG_RUNS} with preset strong, up to 4 with quick and 8 with auto, else 1.",
     ),
 ]
 Timeout = Annotated[

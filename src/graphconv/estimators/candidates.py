@@ -27,11 +27,13 @@ from graphconv.training.scores import mean_over_runs
 # that would take too long, trials are narrower and shorter.
 _EPOCHS, _PATIENCE = 100, 20
 _NARROW, _NARROW_EPOCHS = 16, 60
+# What a training usually runs before it ends by itself: with time for fewer, one run less is made.
+_EPOCHS_WORTH_A_RUN = 200
 # Of 100 epochs, before a trial ends by itself: with few labels to learn from soon, with so many not
 # at all. Narrow ones run all of theirs.
 _SHARE_RUN, _MANY_LABELS = 0.45, 2000
 _COMMITTEE = "committee"
-_DESCRIPTION = {"model", "settings", "position_features"}
+_DESCRIPTION = {"model", "settings", "position_features", "runs"}
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Candidate:
         Seconds of an epoch for each node that come on top of that.
     needs_features : bool
         Whether it stays out where there are none: a node's own identity says nothing of another.
+    runs : int
+        Trainings of a network, which differ in their seed, whose mean is the answer.
     members : tuple of Candidate
         Of a committee, which has no settings of its own.
     """
@@ -65,6 +69,7 @@ class Candidate:
     cost: float = 1.0
     cost_per_node: float = 0.0
     needs_features: bool = False
+    runs: int = 1
     members: tuple[Candidate, ...] = ()
 
     @classmethod
@@ -81,8 +86,10 @@ class Candidate:
         if not isinstance(settings, dict):
             raise ValueError(f"a member's settings must be a dict, got {settings!r}")
         pairs = ((k, tuple(v) if isinstance(v, list) else v) for k, v in settings.items())
-        is_placed = bool(described.get("position_features", False))
-        return cls(model, model, tuple(pairs), position_features=is_placed)
+        is_placed, runs = bool(described.get("position_features", False)), described.get("runs", 1)
+        if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
+            raise ValueError(f"a member's runs must be a whole number, at least 1, got {runs!r}")
+        return cls(model, model, tuple(pairs), position_features=is_placed, runs=runs)
 
     def to_json(self) -> dict[str, Any]:
         """What tells it apart, in words that JSON knows."""
@@ -90,6 +97,7 @@ class Candidate:
             "model": self.model,
             "settings": {k: list(v) if isinstance(v, tuple) else v for k, v in self.settings},
             "position_features": self.position_features,
+            "runs": self.runs,
         }
 
     @property
@@ -126,7 +134,7 @@ class Candidate:
         return with_position_features(graph) if self.position_features else graph
 
     def try_on(self, fold: Graph, seeds: Sequence[int], is_narrow: bool = False) -> Any:
-        """Uncalibrated probabilities of a fold's test nodes, after a brief training.
+        """Uncalibrated probabilities of a fold's test nodes, after a brief training for each seed.
 
         The fold is one of the graph as `view` gives it.
         """
@@ -152,8 +160,13 @@ class Candidate:
     def fit(
         self, graph: Graph, seeds: Sequence[int], watch: Watch | None = None
     ) -> FittedGCN | FittedMethod:
-        """Train it for good, on a graph with its validation nodes."""
+        """Train it for good, on a graph with its validation nodes.
+
+        A single seed stands for those of its runs: it and the ones that follow.
+        """
         graph = self.view(graph)
+        if len(seeds) == 1:
+            seeds = range(seeds[0], seeds[0] + self.runs)
         if not self.is_network:
             return fit_method(graph, self.model, self.params, tuple(seeds))
         overrides = {**dict(self.settings), "model": self.model}
@@ -337,19 +350,26 @@ def seconds_to_train(candidate: Candidate, graph: Graph) -> float:
     return _EPOCHS * _seconds_of_epoch(candidate, graph, 1.0)
 
 
-def cut_to(candidate: Candidate, graph: Graph, seconds: float) -> Candidate:
-    """The same with so many epochs as there is time for, at least those of a trial."""
+def suited_to(candidate: Candidate, graph: Graph, seconds: float, most_runs: int) -> Candidate:
+    """The same with as many runs as there is time for, and then epochs, at least those of a trial.
+
+    Runs come first: the mean of a few short trainings is better than one that goes on until the
+    last gain.
+    """
     if candidate.members:
         networks = [member for member in candidate.members if member.is_network]
         rest = [member for member in candidate.members if not member.is_network]
         left = seconds - sum(seconds_of(member, graph) for member in rest)
         share = left / max(1, len(networks))
-        short = tuple(cut_to(member, graph, share) for member in candidate.members)
-        return replace(candidate, members=short)
+        members = (suited_to(member, graph, share, most_runs) for member in candidate.members)
+        return replace(candidate, members=tuple(members))
     if not candidate.is_network:
         return candidate
+    of_epoch = _seconds_of_epoch(candidate, graph, 1.0)
+    runs = min(most_runs, max(1, int(seconds / (_EPOCHS_WORTH_A_RUN * of_epoch))))
     wanted = int(dict(candidate.settings).get("max_epochs", ROBUST.max_epochs))
-    fitting = max(_EPOCHS, int(seconds / _seconds_of_epoch(candidate, graph, 1.0)))
+    fitting = max(_EPOCHS, int(seconds / (runs * of_epoch)))
+    candidate = replace(candidate, runs=runs)
     return candidate.changed(max_epochs=fitting) if fitting < wanted else candidate
 
 

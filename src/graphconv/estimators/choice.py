@@ -29,9 +29,9 @@ from graphconv.estimators.candidates import (
     Candidate,
     candidates_for,
     committee_of,
-    cut_to,
     seconds_of,
     seconds_to_train,
+    suited_to,
     variants_of,
 )
 from graphconv.estimators.fitted_method import FittedMethod
@@ -48,6 +48,8 @@ FloatMatrix = npt.NDArray[np.floating[Any]]
 # Seconds of trials, by the guess of `seconds_of`, and of the training that follows.
 BUDGETS = {"quick": 5.0, "auto": 28.0}
 TRAINING_BUDGETS = {"quick": 5.0, "auto": 16.0}
+# Trainings whose mean is the answer, at most; and those of a trial, where there is time for them.
+RUNS, TRIAL_RUNS = {"quick": 4, "auto": 8}, {"quick": 1, "auto": 4}
 # Labels that are enough to tell kinds apart: more are not judged, nor trained on in a trial.
 _ENOUGH_JUDGED, _ENOUGH_TRAINED = 3000, 2000
 # How far behind the best, in standard errors of the difference, one may be and count as equal; and
@@ -157,6 +159,7 @@ class Search:
         self.failed: set[Candidate] = set()
         self.calibrations: dict[tuple[Candidate, tuple[int, ...], bool], Calibration] = {}
         self.placed: Graph | None = None  # the graph with position features, once they are needed
+        self.n_trial_runs = 1
         self.is_narrow = False
         self.n_narrow = 0  # how many were tried narrow, where the best of them were then in full
 
@@ -173,6 +176,7 @@ class Search:
         if not self.folds or len(self.kinds) == 1:
             return
         kinds, n_folds = self._plan()
+        self.n_trial_runs = self._count_trial_runs(kinds, n_folds)
         n_first = math.ceil(n_folds / 2) if len(kinds) > 2 else n_folds
         for n_done in range(1, n_first + 1):
             self._try_all(kinds, n_done, "trying kinds of methods")
@@ -220,6 +224,11 @@ class Search:
         self._try_all([one for one in self.kinds if one in best], n_full, "trying the best in full")
         return n_full
 
+    @property
+    def _budget_of_kinds(self) -> float:
+        """What of the budget may go into comparing kinds; the rest is for their settings."""
+        return BUDGETS[self.preset] * (0.5 if self.preset == "auto" else 1.0)
+
     def _plan(self) -> tuple[list[Candidate], int]:
         """Which kinds to try on how many folds, so that the budget is kept."""
         n_judged = len(self.folds[0].test_index)
@@ -230,7 +239,7 @@ class Search:
             for kind in self.kinds
             if kind == self.default or seconds_to_train(kind, self.graph) <= longest
         ]
-        budget = BUDGETS[self.preset] * (0.5 if self.preset == "auto" else 1.0)
+        budget = self._budget_of_kinds
         while True:
             for self.is_narrow in (False, True):
                 cost = sum(seconds_of(kind, self.folds[0], self.is_narrow) for kind in kinds)
@@ -246,6 +255,13 @@ class Search:
                 return kinds, max(n_folds, 1)
             kinds.remove(costly)
 
+    def _count_trial_runs(self, kinds: list[Candidate], n_folds: int) -> int:
+        """How many trainings of a kind to average in a trial, within the budget."""
+        if self.is_narrow:
+            return 1
+        cost = n_folds * sum(seconds_of(kind, self.folds[0]) for kind in kinds)
+        return min(TRIAL_RUNS[self.preset], max(1, int(self._budget_of_kinds / cost)))
+
     def _look_into_settings(self, n_folds: int) -> None:
         """Other settings of the best kinds, for as long as the budget lasts."""
         best = self._ranking(n_folds)[:_N_LOOKED_INTO]
@@ -254,6 +270,7 @@ class Search:
         for kind in best:
             for variant in variants_of(kind, self.graph, self.fixed):
                 cost = n_folds * seconds_of(variant, self.folds[0], self.is_narrow)
+                cost *= self.n_trial_runs
                 if cost <= left and variant not in self.said:
                     tried.append(variant)
                     left -= cost
@@ -277,7 +294,8 @@ class Search:
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
                         seen = self._seen(candidate, fold)
-                        said = candidate.try_on(seen, [self.seed], self.is_narrow)
+                        seeds = range(self.seed, self.seed + self.n_trial_runs)
+                        said = candidate.try_on(seen, seeds, self.is_narrow)
                 except ValueError:  # it can't serve this graph, or diverged
                     self.failed.add(candidate)
                     break
@@ -391,10 +409,8 @@ class Search:
             nested = np.concatenate([self._nested(number, folds) for number in folds])
         reason = self._explain(best, folds)
         if "max_epochs" not in self.fixed:
-            short = cut_to(best, self.graph, TRAINING_BUDGETS[self.preset])
-            if short != best:
-                reason += "; trained for fewer epochs, to save time"
-            best = short
+            budget, most_runs = TRAINING_BUDGETS[self.preset], RUNS[self.preset]
+            best = suited_to(best, self.graph, budget, most_runs)
         return Choice(best, self.graph, reason, self.measure, nodes, nested)
 
     def _n_folds_done(self) -> int:

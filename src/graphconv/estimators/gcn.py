@@ -36,6 +36,7 @@ from graphconv.training.class_prior import with_class_prior
 from graphconv.training.out_of_fold import FitPredict, same_training
 
 if TYPE_CHECKING:
+    from graphconv.estimators.choice import Choice
     from graphconv.training.fit import Watch
     from graphconv.training.fitted import FittedGCN, FloatMatrix
 
@@ -141,7 +142,8 @@ class GCNClassifier(  # type: ignore[call-arg]
         of so many at each hop, such as 10,10, counted from the nodes to be labelled.
     ensemble : int, optional
         How many models, differing in their seed, to train at once; their probabilities are
-        averaged. By default 8 with preset "strong", else 1.
+        averaged. By default 8 with preset "strong", up to 4 with "quick" and 8 with "auto", as
+        time allows, else 1.
     validation_fraction : float
         Share of the labelled nodes that decides when to stop, where the data brings no validation
         nodes of its own. Every class keeps at least one training node. If it comes to fewer than
@@ -331,7 +333,11 @@ class GCNClassifier(  # type: ignore[call-arg]
         self.n_features_in_ = graph.n_features
         preset, overrides, choice = str(self.preset), self._overrides(), ""
         if preset in SEARCHES:
-            preset, overrides, choice = self._chosen(graph, seeds[0])
+            found = self._chosen(graph, seeds[0])
+            preset, choice, one = "robust", found.reason, found.candidate
+            overrides = {**dict(one.settings), "model": one.model}
+            if self.ensemble is None:
+                seeds = seeds_of(seeds[0], one.runs)
         fitted = fit_gcn(
             graph,
             preset=preset,
@@ -347,8 +353,8 @@ class GCNClassifier(  # type: ignore[call-arg]
         self._set_fitted(replace(fitted, choice=choice or fitted.choice))
         return self
 
-    def _chosen(self, graph: Graph, seed: int) -> tuple[str, dict[str, Any], str]:
-        """The preset and settings that do best on held-out labels, and why."""
+    def _chosen(self, graph: Graph, seed: int) -> Choice:
+        """The settings that do best on held-out labels, and why."""
         from graphconv.estimators.choice import Search
 
         fixed = self._overrides()
@@ -362,9 +368,7 @@ class GCNClassifier(  # type: ignore[call-arg]
             validation_fraction=self.validation_fraction,
         )
         search.run()
-        found = search.conclude()
-        settings = {**dict(found.candidate.settings), "model": found.candidate.model}
-        return "robust", settings, found.reason
+        return search.conclude()
 
     def _training_graph(self) -> Graph:
         return self.fitted_.graph

@@ -22,7 +22,8 @@ class CommitteeClassifier(TransductiveClassifier):
     ----------
     members : sequence of str or dict
         A network or a baseline each, by its name; or a dict with the name as `model` and perhaps
-        `settings` and `position_features`, as preset "quick" and "auto" choose them.
+        `settings`, `position_features` and `runs` (trainings to average), as preset "quick" and
+        "auto" choose them.
     n_neighbors : int
         Neighbours of a row in the graph that is built when there is no adjacency.
     directed : bool
