@@ -320,8 +320,9 @@ def test_several_runs(run):
     done = run("train", "cora", "--runs", 3, "--seed", 5, "--max-epochs", 3)
     assert done.out.splitlines()[0] == "gcn on cora, 3 runs"
     assert "±" in done.out
-    first_row = done.out.splitlines()[3]  # what predictions.csv holds comes before single runs
-    assert first_row.strip().startswith("test accuracy, runs averaged")
+    first, second = (line.split("  ") for line in done.out.splitlines()[3:5])
+    assert first[1] == "test accuracy"  # what predictions.csv holds comes before single runs
+    assert second[1] == "test accuracy of a single run"
     values = run("train", "cora", "--runs", 3, "--seed", 5, "--max-epochs", 3, "--json").json
     assert values["seeds"] == [5, 6, 7]
     alone = [

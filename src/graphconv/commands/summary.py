@@ -145,10 +145,13 @@ def show_results(results: dict[str, Any], screen: Screen) -> None:
         for what, shown in _IN_WORDS.items():
             is_detail = what in ("all_labels_right", "pair_accuracy") and name != "test"
             if results.get(f"{name}_{what}") is not None and not is_detail:
+                # Several runs are averaged to predict; their own accuracies are the row after that.
+                is_of_runs = n_runs > 1 and (name, what) == ("test", "accuracy")
+                of_a_run = " of a single run" if is_of_runs else ""
                 paper = results["paper_accuracy"] if (name, what) == ("test", "accuracy") else None
                 rows.append(
                     [
-                        f"{name} {shown}{_USED.get(name, '')}",
+                        f"{name} {shown}{of_a_run or _USED.get(name, '')}",
                         _percent(results, f"{name}_{what}"),
                         "" if paper is None else f"{100 * paper:.1f} %",
                         f"{results[f'n_{name}']:,}",
@@ -172,7 +175,7 @@ def _estimate_rows(results: dict[str, Any]) -> list[list[str]]:
     if results.get("test_accuracy_ensemble") is not None:
         averaged = f"{100 * results['test_accuracy_ensemble']:.1f} %"
         averaged += "" if found is None else _interval(found)
-        rows.append(["test accuracy, runs averaged", averaged, "", f"{results['n_test']:,}"])
+        rows.append(["test accuracy", averaged, "", f"{results['n_test']:,}"])
     metric = results.get("metric")
     if metric is not None:
         what = MEASURES[metric["name"]].words
