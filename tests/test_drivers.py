@@ -80,6 +80,7 @@ def test_the_most_telling_features_are_tried(as_matrix):
     rng = np.random.default_rng(3)
     found = np.repeat([0, 1, 2], [10, 30, 60])
     features = rng.normal(size=(100, 6)) + np.outer(found, [0, 1, 0.5, -0.2, -2, 0])
+    features += [0, 0, 9, 0, 50, 0]  # it is the same from wherever one counts
     features[:, 5] = 4  # says nothing
     graph = Graph(np.zeros((100, 100)), as_matrix(features), found)
     gaps = mean_gaps(features[:, :5], found)

@@ -323,6 +323,13 @@ MANY = replace(
 )  # fmt: skip
 
 
+def test_ten_rows_and_three_reasons_unless_told():
+    (_, _, of_features), (_, _, of_edges) = MANY.tables()
+    assert (len(of_features), len(of_edges)) == (3, 10)
+    assert len(MANY.reasons()) == 3
+    assert [len(rows) for _, _, rows in MANY.tables(2)] == [2, 2]
+
+
 @pytest.mark.parametrize("n", [3, 24])
 def test_labels_of_the_picture_do_not_collide(n):
     from graphconv.report.explanation import draw_explanation

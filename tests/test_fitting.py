@@ -451,14 +451,19 @@ def test_what_training_settles_for(monkeypatch):
     """Mini-batches where the memory wants them, with a word; else what was asked for."""
     graph = make_graph()
     smaller = replace(ROBUST, batch_size=5, **QUICK)
+    asked = []
     for settled, words in ((smaller, ["too large"]), (replace(ROBUST, **QUICK), [])):
         monkeypatch.setattr(
-            fit_module, "settle_batches", lambda *_, s=settled, **__: (s, "too large")
+            fit_module,
+            "settle_batches",
+            lambda *_, s=settled, **how: (asked.append(how), (s, "too large"))[1],
         )
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             assert fit_gcn(graph, overrides=QUICK).settings == settled
         assert [str(one.message) for one in caught] == words
+    fit_gcn(graph, overrides=QUICK, auto=False)
+    assert asked == [{"auto": True}, {"auto": True}, {"auto": False}]
 
 
 def test_probabilities_of_logits(monkeypatch):

@@ -273,7 +273,8 @@ def test_as_much_smoothing_as_makes_sets_smallest(smoothing):
 def test_of_equal_sets_the_least_smoothing_is_taken():
     labels = np.zeros(20, int)
     shares = np.tile([0.7, 0.3], (20, 1))
-    assert find_set_rule(folds_of(labels, shares, shares)).smoothing == 0
+    rule = find_set_rule(folds_of(labels, shares, shares))
+    assert (rule.smoothing, rule.coverage) == (0, 0.9)
 
 
 @pytest.mark.parametrize(
@@ -401,6 +402,11 @@ def test_folds_hand_on_seed_and_neighbours():
 
     found = fit_folds(graph, fit_predict, seed=7, progress=lambda *given: told.append(given))
     assert asked == [7] * 5
+    asked.clear()
+    assert fit_folds(graph, fit_predict).nodes.tolist() == found.nodes.tolist()
+    assert asked == [0] * 5
+    asked.clear()
+    found = fit_folds(graph, fit_predict, seed=7)
     assert told == [("cross-validating", number, 5) for number in range(5)]
     assert found.nodes.tolist() == list(range(12))
     folds = make_folds(graph, 7)

@@ -237,6 +237,8 @@ def test_formulas_get_an_apostrophe(cell, safe, tmp_path):
     assert module._no_formula(cell) == safe
     for wanted, is_safe in ((safe, True), (cell, False)):
         assert module._cells([cell, "x"], is_safe) == [wanted, "x"]
+    write_table({"a": ["=1"]}, tmp_path / "t.csv")  # as it is unless told
+    assert (tmp_path / "t.csv").read_text() == "a\n=1\n"
     assert module._cells(np.array([-0.5, 1e-9, 1 / 3]), True) == ["-0.5", "1e-09", "0.333333"]
 
 

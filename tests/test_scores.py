@@ -102,6 +102,9 @@ def test_bootstrap_draws_nodes_with_their_labels():
     low, high = np.quantile(values, [0.025, 0.975])
     found = scores.bootstrap_interval(scores.accuracy, labels, shares, n_draws=50)
     assert found == pytest.approx((scores.accuracy(labels, shares), low, high))
+    asked = []
+    scores.bootstrap_interval(lambda *given: asked.append(given) or 0.5, labels, shares)
+    assert len(asked) == 300 + 1  # draws unless told, and the score itself
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])

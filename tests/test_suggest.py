@@ -67,6 +67,7 @@ def test_suggestions_are_new_distinct_and_repeatable(kind, rule):
     assert not used & set(nodes)
     assert suggest(fitted, 10) == chosen
     assert suggest(fitted, 4) == chosen[:4]
+    assert len(suggest(fitted)) == 20  # unless told
     gains = [one.gain for one in chosen]
     assert gains == sorted(gains, reverse=True)
     assert 0 <= gains[-1] <= gains[0] <= 1
