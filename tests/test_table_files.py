@@ -6,6 +6,8 @@ import os
 import pandas as pd
 import pytest
 
+from graphconv.io.delimited import read_header
+from graphconv.io.sniffing import TextFormat
 from graphconv.io.table_files import read_table
 
 
@@ -102,3 +104,24 @@ def test_a_missing_file_names_the_closest(tmp_path):
 def test_an_unknown_suffix_lists_the_known_ones(tmp_path):
     with pytest.raises(ValueError, match=r"^nodes\.doc must end in one of \.csv, \.tsv, \.tab, "):
         read_table(write(tmp_path, "id\n", "nodes.doc"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "id,label",
+        'id,"la""bel",',
+        '"id"x,label',
+        'i"d,label',
+        " id , label ",
+        '"a,b",c\r',
+        "",
+        "\t,",
+    ],
+)
+def test_a_header_is_read_as_pandas_reads_it(tmp_path, line):
+    path = tmp_path / "nodes.csv"
+    path.write_bytes(f"\n  \n{line}\n1,2,3\n".encode())
+    first = pd.read_csv(path, header=None, nrows=1, dtype="str", na_filter=False)
+    expected = [cell.strip() for cell in first.iloc[0]]
+    assert read_header(path, TextFormat()) == expected

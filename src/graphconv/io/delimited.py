@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -81,8 +81,25 @@ def _open_table(path: Path, text: TextFormat) -> Iterator[TextIO]:
 
 def read_header(path: Path, text: TextFormat) -> list[str]:
     """The names of the columns; those without a name are empty."""
+    first = _first_record(path, text)
+    if not text.has_header:
+        return [f"column_{place + 1}" for place in range(len(first))]
+    columns = [cell.strip() for cell in first]
+    # A line of names may be marked as a comment: "# source,target".
+    columns[0] = columns[0].removeprefix(COMMENT).lstrip() or columns[0]
+    check_distinct(path.name, [column for column in columns if column])
+    return columns
+
+
+def _first_record(path: Path, text: TextFormat) -> list[str]:
+    """The cells of the first row as pandas reads them."""
     import pandas as pd
 
+    try:
+        # Of 100,000 names pandas would make as many columns, which takes it a second.
+        return next(_records(path, text, strict=True))[1]
+    except (csv.Error, StopIteration):  # pandas has the last word on what is odd
+        pass
     with _open_table(path, text) as handle:
         try:
             first = pd.read_csv(
@@ -94,13 +111,7 @@ def read_header(path: Path, text: TextFormat) -> list[str]:
             ) from None
         except pd.errors.ParserError:
             raise _malformed(path, text, None) from None
-    if not text.has_header:
-        return [f"column_{place + 1}" for place in range(first.shape[1])]
-    columns = [str(cell).strip() for cell in first.iloc[0]]
-    # A line of names may be marked as a comment: "# source,target".
-    columns[0] = columns[0].removeprefix(COMMENT).lstrip() or columns[0]
-    check_distinct(path.name, [column for column in columns if column])
-    return columns
+    return [str(cell) for cell in first.iloc[0]]
 
 
 def check_distinct(name: str, columns: Iterable[str]) -> None:
@@ -111,13 +122,14 @@ def check_distinct(name: str, columns: Iterable[str]) -> None:
         seen.add(column)
 
 
-def read_delimited(path: Path, text: TextFormat, text_columns: Collection[str]) -> pd.DataFrame:
-    """All rows of a file; columns without a name are left out.
+def read_delimited(
+    path: Path, text: TextFormat, columns: Sequence[str], text_columns: Collection[str]
+) -> pd.DataFrame:
+    """All rows of a file whose header is known; columns without a name are left out.
 
     Columns named in `text_columns`, in any case, are text whatever they look like, and so are
     codes such as "007".
     """
-    columns = read_header(path, text)
     wanted = {column.lower() for column in text_columns}
     # pandas needs distinct names; those without one are left out below.
     keys = [column or f"\0{place}" for place, column in enumerate(columns)]
@@ -207,8 +219,17 @@ def _squeezed_columns(
     columns: list[list[_Piece]] = [[] for _ in range(n_columns)]
     n_rows = 0
     for piece in pieces:
-        for place, (_, cells) in enumerate(piece.items()):
-            columns[place].append(_squeezed(cells, n_rows))
+        # A column taken out of a frame costs more than the look at it: numbers go together.
+        kinds, cells = piece.dtypes.to_numpy(), cast(Any, piece.iloc)
+        for kind in dict.fromkeys(kinds):
+            places = np.flatnonzero(kinds == kind)
+            if kind.kind in "iuf":
+                block = np.asfortranarray(cells[:, places].to_numpy())
+                for column, place in enumerate(places):
+                    columns[place].append(_squeezed(block[:, column], n_rows))
+            else:
+                for place in places:
+                    columns[place].append(_whole(cells[:, place].to_numpy(copy=True), n_rows))
         n_rows += len(piece)
     return columns, n_rows
 
@@ -248,14 +269,15 @@ def _is_number(values: Any) -> bool:
     return bool(values.dtype.kind in "biuf")
 
 
-def _squeezed(cells: pd.Series[Any], first_row: int) -> _Piece:
-    if cells.dtype.kind in "iuf":
-        numbers = cells.to_numpy()
-        rows = np.flatnonzero(numbers)
-        if len(rows) < SPARSE_BELOW * len(numbers):
-            return _Piece(numbers[rows], rows + first_row, first_row, len(numbers))
-    # A copy: a view would keep the whole piece of the table.
-    return _Piece(cells.to_numpy(copy=True), None, first_row, len(cells))
+def _squeezed(numbers: npt.NDArray[Any], first_row: int) -> _Piece:
+    rows = np.flatnonzero(numbers)
+    if len(rows) < SPARSE_BELOW * len(numbers):
+        return _Piece(numbers[rows], rows + first_row, first_row, len(numbers))
+    return _whole(numbers.copy(), first_row)  # a view would keep the whole piece of the table
+
+
+def _whole(cells: Any, first_row: int) -> _Piece:
+    return _Piece(cells, None, first_row, len(cells))
 
 
 def _half_sparse_frame(
@@ -304,10 +326,12 @@ def _with_numbers(frame: pd.DataFrame, text: TextFormat, as_text: Collection[str
     return frame.assign(**made)
 
 
-def _records(path: Path, text: TextFormat) -> Iterator[tuple[int, list[str]]]:
+def _records(
+    path: Path, text: TextFormat, *, strict: bool = False
+) -> Iterator[tuple[int, list[str]]]:
     """The records of a file, each with the line it starts on, blank lines left out."""
     with _open_table(path, text) as handle:
-        reader = csv.reader(handle, delimiter=text.delimiter)
+        reader = csv.reader(handle, delimiter=text.delimiter, strict=strict)
         line = text.n_comments + 1
         for record in reader:
             # pandas passes over empty lines and those of blanks alone, but not over a quoted "".

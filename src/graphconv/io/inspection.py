@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from graphconv.io._node_types import build_typed_graph, own_options
 from graphconv.io.column_names import settled_names
 from graphconv.io.derived_columns import is_filled, with_derived
-from graphconv.io.number_columns import empty_cells, finite_numbers
+from graphconv.io.number_columns import empty_cells, finite_numbers, is_sparse_and_finite
 from graphconv.io.roles import ColumnRole, propose_role, settle_roles
 from graphconv.io.table_columns import PARAMETER_OF, TableOptions, column_of
 from graphconv.io.table_encoding import TableEncoding
@@ -23,6 +25,9 @@ from graphconv.io.table_graph import edge_weights, feature_columns, known_of_nod
 from graphconv.io.table_ids import node_positions
 from graphconv.io.table_sources import Sources, read_source
 from graphconv.io.wording import count, naming, shown
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _N_EXAMPLES = 3
 # A label has as many classes as people tell apart.
@@ -335,12 +340,24 @@ def _report(table: Table, what: str, uses: dict[str, str]) -> TableReport:
         column = table.frame[name]
         if name.startswith("\0"):
             continue
-        cells = column.head(1000).tolist()
-        examples = list(dict.fromkeys(shown(cell, 24) for cell in cells if is_filled(cell)))
+        examples = _examples(column.head(1000))
         role = uses.get(name)
         if role is None:
             role = "not used" if what == "edges" else propose_role(column).words
         missing = float(empty_cells(column).mean()) if len(column) else 0.0
-        columns.append(ColumnReport(name, role, tuple(examples[:_N_EXAMPLES]), missing))
+        columns.append(ColumnReport(name, role, examples, missing))
     how = tuple(note.partition(": ")[2] or note for note in table.notes)
     return TableReport(what, table.name, len(table.frame), how, tuple(columns))
+
+
+def _examples(column: pd.Series[Any]) -> tuple[str, ...]:
+    """Some different cells, as they are shown."""
+    # Cell by cell a sparse column takes a hundred times as long as its numbers.
+    is_sparse = is_sparse_and_finite(column)
+    cells = dict.fromkeys(np.asarray(column).tolist()) if is_sparse else column.tolist()
+    found: dict[str, None] = {}
+    for cell in filter(is_filled, cells):
+        found[shown(cell, 24)] = None
+        if len(found) == _N_EXAMPLES:
+            break
+    return tuple(found)

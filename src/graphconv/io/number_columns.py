@@ -97,6 +97,8 @@ def n_empty_cells(column: pd.Series[Any]) -> int:
 
 def empty_cells(column: pd.Series[Any]) -> npt.NDArray[np.bool_]:
     """Which cells of a column hold nothing."""
+    if is_sparse_and_finite(column):
+        return np.zeros(len(column), dtype=bool)
     if column.dtype.kind in "biuf":  # no word can be among them
         return column.isna().to_numpy(dtype=bool)
     return np.array([not _is_word(cell) for cell in column.tolist()], dtype=bool)

@@ -160,12 +160,13 @@ class TableEncoding:
             _check_column(frame, name, where, "")
         frame = with_derived(frame, derived, at)
         numeric = (*numeric, *(name for column in derived for name in column.numbers))
-        fill = tuple(fit_fill(frame[name], missing_value, at, where) for name in numeric)
-        for name, number in zip(numeric, fill, strict=True):
-            if is_sparse_and_finite(frame[name]):
+        columns = [frame[name] for name in numeric]
+        fill = tuple(fit_fill(column, missing_value, at, where) for column in columns)
+        for column, number in zip(columns, fill, strict=True):
+            if is_sparse_and_finite(column):
                 continue
-            column = frame[name] if missing_value == "refuse" else filled(frame[name], number)
-            finite_numbers(column, at, advice=UNDECLARED, advice_if_empty=EMPTY)
+            whole = column if missing_value == "refuse" else filled(column, number)
+            finite_numbers(whole, at, advice=UNDECLARED, advice_if_empty=EMPTY)
         return cls(
             numeric=tuple(numeric),
             fill=fill,

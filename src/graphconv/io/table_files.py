@@ -126,8 +126,8 @@ def _read_text(
 ) -> Table:
     with unreadable_as_value_error(path.name):
         text = sniff_text_format(path, format_options)
-        frame = read_delimited(path, text, text_columns)
         columns = read_header(path, text)
+        frame = read_delimited(path, text, columns, text_columns)
         about_short = _about_short_rows(path, text, columns, frame)
     filled = _filled_rows(frame)
     said = text.surprises(usual_delimiter(path))
