@@ -90,6 +90,30 @@ def test_wide_product_of_nothing(kernel: ModuleType) -> None:
     assert not kernel.wide_product(np.empty((2, 0), np.float32), weight[:0]).any()
 
 
+@pytest.mark.parametrize("shape", [(288, 16, 1, 4, 1), (18, 1, 2, 2, 20), (1, 14, 4, 2, 9)])
+def test_numpy_adds_for_a_replica_as_for_it_alone(shape: tuple[int, ...]) -> None:
+    """Widths of 1, at which einsum takes other ways for several replicas than for one."""
+    n_rows, n_in, n_terms, n_replicas, n_out = shape
+    reference = kernels.select("reference")
+    rng = np.random.default_rng(0)
+    dense = rng.standard_normal((n_rows, n_replicas, n_in)).astype(np.float32)
+    weight = rng.standard_normal((n_in, n_terms, n_replicas, n_out)).astype(np.float32)
+    gradient = rng.standard_normal((n_rows, *weight.shape[1:])).astype(np.float32)
+
+    def products(r: slice) -> list[np.ndarray]:
+        inputs = dense[:, r].reshape(n_rows, -1), np.ascontiguousarray(weight[:, :, r])
+        forward = reference.hidden_product(*inputs)
+        backward = reference.hidden_product_backward(gradient[:, :, r].reshape(n_rows, -1), *inputs)
+        shapes = gradient[:, :, r].shape, dense[:, r].shape, inputs[1].shape
+        return [p.reshape(s) for p, s in zip((forward, *backward), shapes, strict=True)]
+
+    together = products(slice(None))
+    for r in range(n_replicas):
+        alone = products(slice(r, r + 1))
+        for all_of_them, own, axis in zip(together, alone, (2, 1, 2), strict=True):
+            assert (all_of_them.take([r], axis) == own).all()
+
+
 @needs_native
 @pytest.mark.parametrize("n_rows", [50, 20000])  # one part of the rows, and several
 @pytest.mark.parametrize("kind", ["hidden", "wide"])

@@ -250,7 +250,7 @@ def hidden_product(
     (n_rows, n_terms * n_replicas * n_out). Dropout has a key for each replica.
     """
     hidden = _by_replica(dropout_dense(dense, dropout, row_ids, relu), weight)
-    product = np.einsum("nrj,jtro->ntro", hidden, weight, optimize=True)
+    product = _replicas_apart("nrj,jtro->ntro", hidden, weight)
     return np.ascontiguousarray(product).reshape(len(dense), math.prod(weight.shape[1:]))
 
 
@@ -265,8 +265,8 @@ def hidden_product_backward(
     """Gradients of `hidden_product` for `dense` and for `weight`."""
     hidden = _by_replica(dropout_dense(dense, dropout, row_ids, relu), weight)
     upstream = gradient.reshape(len(dense), *weight.shape[1:])
-    for_hidden = np.einsum("ntro,jtro->nrj", upstream, weight, optimize=True)
-    for_weight = np.einsum("nrj,ntro->jtro", hidden, upstream, optimize=True)
+    for_hidden = _replicas_apart("ntro,jtro->nrj", upstream, weight)
+    for_weight = _replicas_apart("nrj,ntro->jtro", hidden, upstream)
     raw = np.ascontiguousarray(for_hidden).reshape(dense.shape)
     return (
         dropout_dense_backward(raw, dense, dropout, row_ids, relu),
@@ -312,6 +312,24 @@ def _for_all(dense: Array, weight: Array) -> Array:
 
 def _by_replica(dense: Array, weight: Array) -> Array:
     return dense.reshape(len(dense), weight.shape[2], weight.shape[0])
+
+
+def _replicas_apart(formula: str, *operands: Array) -> Array:
+    """An einsum of operands that have an axis r, the replicas, each of which is summed by itself.
+
+    In which order numpy adds follows from the shape: together, last bits could differ.
+    """
+    terms, out = formula.split("->")
+    axes = [term.index("r") for term in terms.split(",")]
+    parts = [
+        np.einsum(
+            formula,
+            *(own.take([replica], axis) for own, axis in zip(operands, axes, strict=True)),
+            optimize=True,
+        )
+        for replica in range(operands[0].shape[axes[0]])
+    ]
+    return np.concatenate(parts, axis=out.index("r"))
 
 
 def normalise_rows(
