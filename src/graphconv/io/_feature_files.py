@@ -45,10 +45,11 @@ def with_features(nodes: Table, features: FeatureSource, options: TableOptions) 
     >>> from graphconv.io.table_columns import TableOptions
     >>> from graphconv.io.table_files import table_of_frame
     >>> nodes = table_of_frame(pd.DataFrame({"id": ["a", "b"]}), "nodes")
-    >>> with_features(nodes, sp.csr_array([[0, 2.0], [0, 0]]), TableOptions()).frame
-      id  feature_0  feature_1
-    0  a        0.0        2.0
-    1  b        0.0        0.0
+    >>> frame = with_features(nodes, sp.csr_array([[0, 2.0], [0, 0]]), TableOptions()).frame
+    >>> list(frame.columns)
+    ['id', 'feature_0', 'feature_1']
+    >>> frame["feature_1"].sparse.to_dense().tolist()
+    [2.0, 0.0]
     """
     import pandas as pd
 

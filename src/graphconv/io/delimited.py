@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import lzma
+import re
 import warnings
 import zipfile
 import zlib
@@ -79,6 +80,34 @@ def _open_table(path: Path, text: TextFormat) -> Iterator[TextIO]:
         yield handle
 
 
+@contextmanager
+def _open_for_pandas(path: Path, text: TextFormat) -> Iterator[TextIO | io.TextIOBase]:
+    """Open a table as `_open_table` does, in a way that every version of pandas can read."""
+    import pandas as pd
+
+    major, minor = map(int, pd.__version__.split(".")[:2])
+    with _open_table(path, text) as handle:
+        yield handle if (major, minor) >= (3, 1) else _WithoutLoneReturns(handle)
+
+
+class _WithoutLoneReturns(io.TextIOBase):
+    r"""Text in which "\r", where a blank follows, is "\n".
+
+    Before version 3.1, pandas comes back from a blank after a line's end to the last "\n". It reads
+    what follows that twice, or over and over again until memory is full (its issue 51141). The
+    price is that such a "\r" changes in quoted cells, too.
+    """
+
+    def __init__(self, handle: TextIO) -> None:
+        self._handle = handle
+
+    def read(self, size: int | None = -1, /) -> str:
+        piece = self._handle.read(-1 if size is None else size)
+        while piece.endswith("\r") and (following := self._handle.read(1)):
+            piece += following
+        return re.sub("\r(?=[ \t])", "\n", piece)
+
+
 def read_header(path: Path, text: TextFormat) -> list[str]:
     """The names of the columns; those without a name are empty."""
     first = _first_record(path, text)
@@ -100,7 +129,7 @@ def _first_record(path: Path, text: TextFormat) -> list[str]:
         return next(_records(path, text, strict=True))[1]
     except (csv.Error, StopIteration):  # pandas has the last word on what is odd
         pass
-    with _open_table(path, text) as handle:
+    with _open_for_pandas(path, text) as handle:
         try:
             first = pd.read_csv(
                 handle, sep=text.delimiter, header=None, nrows=1, dtype="str", na_filter=False
@@ -176,7 +205,7 @@ def _pieces(
         "na_filter": False,
         "low_memory": False,
     }
-    with _open_table(path, text) as handle:
+    with _open_for_pandas(path, text) as handle:
         if n_rows is None:
             yield pd.read_csv(handle, **options)
         else:
@@ -314,7 +343,7 @@ def _with_numbers(frame: pd.DataFrame, text: TextFormat, as_text: Collection[str
     made = {}
     for key in frame.columns:
         column = frame[key]
-        if key in as_text or not isinstance(column.dtype, pd.StringDtype):
+        if key in as_text or column.dtype.kind != "O":  # what text is, of any version of pandas
             continue
         cells = column.str.strip()
         is_filled = ~cells.isin(MISSING_MARKS)

@@ -216,11 +216,14 @@ def as_text(column: pd.Series[Any]) -> pd.Series[str]:
     >>> from graphconv.io.table_files import as_text
     >>> as_text(pd.Series([7.0, None, 0.5])).tolist()
     ['7', '', '0.5']
+    >>> as_text(pd.Series([" a", None], dtype="string")).tolist()
+    ['a', '']
     """
     import pandas as pd
 
     if isinstance(column.dtype, pd.StringDtype):
-        return column.astype("str").fillna("").str.strip()
+        # In this order: older versions of pandas turn what is missing into the text "<NA>".
+        return column.fillna("").astype("str").str.strip()
     cells = [_cell_text(cell) for cell in column.tolist()]
     return pd.Series(cells, index=column.index, dtype="str")
 
