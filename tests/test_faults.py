@@ -1,10 +1,8 @@
 """A few kills and disk errors at fixed places; `make faults` strikes at every one."""
 
-import ctypes
 import errno
 import json
 import mmap
-import os
 import platform
 import shutil
 import signal
@@ -34,28 +32,36 @@ def test_a_rerun_makes_all_whole(tmp_path):
     assert summary["points"] >= 4 * 10
 
 
+WRITES_TWO_FILES = """
+import ctypes, mmap, os, sys
+
+shim, tally, folder, mode, at = sys.argv[1:]
+with open(tally, "r+b") as file:
+    shared = mmap.mmap(file.fileno(), mmap.PAGESIZE)
+counter = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(shared)))
+ctypes.CDLL(shim).watch(counter, ctypes.c_int64(int(at)), int(mode), os.fsencode(folder + "/"))
+try:
+    for name in ("one", "two"):
+        file = os.open(folder + "/" + name, os.O_WRONLY | os.O_CREAT, 0o644)
+        os.write(file, b"12345678")
+        os.close(file)
+    os.rename(folder + "/two", folder + "/three")
+except OSError as error:
+    os._exit(error.errno)
+os._exit(0)
+"""
+
+
 def write_two_files(folder, shim, mode, at):
-    """In a process of its own, so that the filter ends with it: its exit code, and its calls."""
-    with mmap.mmap(-1, mmap.PAGESIZE) as tally:
-        process = os.fork()
-        if process == 0:
-            code = 1
-            try:
-                counter = ctypes.addressof(ctypes.c_char.from_buffer(tally))
-                place = os.fsencode(f"{folder}/")
-                shim.watch(ctypes.c_void_p(counter), ctypes.c_int64(at), mode, place)
-                for name in ("one", "two"):
-                    file = os.open(folder / name, os.O_WRONLY | os.O_CREAT, 0o644)
-                    os.write(file, b"12345678")
-                    os.close(file)
-                os.rename(folder / "two", folder / "three")
-                code = 0
-            except OSError as error:
-                code = error.errno
-            finally:
-                os._exit(code)
-        _, status = os.waitpid(process, 0)
-        return os.waitstatus_to_exitcode(status), int.from_bytes(tally[:8], "little")
+    """In a process of its own, so that the filter ends with it: its exit code, and its calls.
+
+    It is a new one: forked from a process that has threads, it may wait for ever for a lock.
+    """
+    tally = shim.with_name("tally")
+    tally.write_bytes(bytes(mmap.PAGESIZE))
+    arguments = map(str, (shim, tally, folder, mode, at))
+    done = subprocess.run([sys.executable, "-c", WRITES_TWO_FILES, *arguments], timeout=300)
+    return done.returncode, int.from_bytes(tally.read_bytes()[:8], "little")
 
 
 def contents(folder):
@@ -76,7 +82,7 @@ def contents(folder):
     ],
 )
 def test_the_harness_strikes_where_it_should(tmp_path, mode, at, code, left):
-    shim = ctypes.CDLL(str(faults.build_shim(tmp_path)))
+    shim = faults.build_shim(tmp_path)
     folder = tmp_path / "watched"
     folder.mkdir()
     ended, n_calls = write_two_files(folder, shim, faults.NUMBERS[mode], at)

@@ -56,6 +56,7 @@ def test_a_baseline_is_trained_and_used_as_a_gcn_is(run, papers, tmp_path, metho
 def test_new_nodes_where_the_method_allows(run, papers):
     run("train", *TABLES, *COLUMNS, "--model", "sgc", "-o", "sgc", "-q")
     assert run("predict", "sgc", *TABLES, "--json").json["n_nodes"] == 150
+    pytest.importorskip("gensim", reason="DeepWalk needs gensim")
     run("train", *TABLES, *COLUMNS, "--model", "deepwalk", "-o", "walks", "-q")
     edges = papers / "edges.csv"
     edges.write_text(edges.read_text() + edges.read_text().splitlines()[1] + "\n")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tests.command_line import PACKAGE_PLACE, PATIENCE, Done
 
 from graphconv import Graph, adjacency_from_edges
@@ -137,6 +138,8 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="addresses are limite
 @linux
 @pytest.mark.parametrize(("megabytes", "code"), [(300, 2), (700, 2), (2000, 0)])
 def test_few_addresses(tmp_path, megabytes, code):
+    if code == 0 and torch.version.cuda is not None:
+        pytest.skip("the libraries of a torch for CUDA need more addresses than that")
     # Threads take addresses too, as many as there are cores.
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "GRAPHCONV_THREADS": "1"}
     done = call(

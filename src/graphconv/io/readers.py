@@ -79,8 +79,8 @@ def read_tables(
     Parameters
     ----------
     edges, nodes : paths or data frames, or sequences of these
-        Frames are those of pandas, polars or pyarrow. A path may be "-" for standard input, a
-        pattern such as "edges-*.csv", or a table of a database:
+        Frames are those of pandas, polars (1.3 or newer) or pyarrow. A path may be "-" for
+        standard input, a pattern such as "edges-*.csv", or a table of a database:
         "sqlite:///shop.db?table=edges", "duckdb:///shop.duckdb?table=edges" or
         "postgresql://user@host/shop?query=SELECT ...". Files of one table must have the same
         columns. Nodes that only the edges name come after those of the table, without a label:
@@ -279,7 +279,7 @@ def from_frames(edges: Any, nodes: Any = None, **options: Any) -> LoadedGraph:
 
     Parameters
     ----------
-    edges, nodes : DataFrame of pandas, polars or pyarrow
+    edges, nodes : DataFrame of pandas, polars (1.3 or newer) or pyarrow
         As the files of `read_tables`, but ids and labels keep their types. The index of `nodes`
         may carry the ids.
     **options

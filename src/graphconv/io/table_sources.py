@@ -82,7 +82,7 @@ def name_of_source(sources: Sources | None) -> str:
 
 
 def as_pandas(frame: Any, name: str) -> pd.DataFrame:
-    """A data frame of pandas, polars or pyarrow as one of pandas."""
+    """A data frame of pandas, polars (1.3 or newer) or pyarrow as one of pandas."""
     import pandas as pd
 
     if isinstance(frame, pd.DataFrame):

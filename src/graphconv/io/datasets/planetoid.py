@@ -211,9 +211,10 @@ def _read_matrix(files: PlanetoidFiles, suffix: str) -> sp.csr_array:
             matrix = sp.csr_array(arrays, shape=(n_rows, n_columns))
             check_sparse(matrix, "it")
         else:
-            matrix = sp.csr_array(_to_array(stored))
-        if matrix.ndim != 2:
-            raise ValueError(f"got shape {matrix.shape}")
+            array = _to_array(stored)
+            if array.ndim != 2:
+                raise ValueError(f"got shape {array.shape}")
+            matrix = sp.csr_array(array)
     except _MALFORMED as error:
         raise ValueError(f"{label}: must hold a sparse matrix ({error})") from None
     return matrix
