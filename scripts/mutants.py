@@ -3,7 +3,7 @@
     python scripts/mutants.py estimators/baselines paper --sample 40 --seed 0
 
 For each folder of src/graphconv it runs the folder's tests once, noting which of them reach which
-line; that is kept until a test file, or a file that it reaches, changes. Then each fault is tried
+line; that is kept until a test file, or a file of the folder, changes. Then each fault is tried
 in a process of its own against the tests that reach its line. A test that failed has to pass again
 without the fault, or it does not count. What no test notices is printed, with its reason where
 `scripts/mutants_known.json` has one, and a table at the end. Faults that were noticed are kept in a
@@ -418,10 +418,11 @@ def _digest(paths: Iterable[Path]) -> str:
     return content.hexdigest()[:16]
 
 
-def _reach_of_file(test: Path) -> dict[str, Any]:
-    """Which lines each test of a file runs, and for how long; kept until one of these changes.
+def _reach_of_file(test: Path, source: Path) -> dict[str, Any]:
+    """Which lines each test of a file runs, and for how long.
 
-    Of a folder of the source it is the examples in its docstrings.
+    Kept until the test changes, or a file it reaches of the folder of the source that is asked
+    about. Of a folder of the source itself it is the examples in its docstrings.
     """
     folder = test if test.is_dir() else test.parent
     helpers = sorted(path for path in folder.glob("*.py") if "test_" not in path.name)
@@ -429,8 +430,9 @@ def _reach_of_file(test: Path) -> dict[str, Any]:
     kept = REACH / f"{test.relative_to(ROOT).as_posix().replace('/', '-')}.json"
     if kept.is_file():
         found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
-        files = [Path(file) for file in found["lines"]]
-        if found["own"] == own and found["reached"] == _digest(files):
+        asked = [file for file in found["lines"] if Path(file).is_relative_to(source)]
+        is_same = all(found["reached"].get(file) == _digest([Path(file)]) for file in asked)
+        if found["own"] == own and is_same:
             return found
     print(f"  seeing which lines {test.relative_to(ROOT)} reaches", flush=True)
     kept.parent.mkdir(parents=True, exist_ok=True)
@@ -446,7 +448,7 @@ def _reach_of_file(test: Path) -> dict[str, Any]:
         lines = plugin.lines
         note: dict[str, Any] = {
             "own": own,
-            "reached": _digest(Path(file) for file in lines),
+            "reached": {file: _digest([Path(file)]) for file in lines},
             "lines": lines,
         }
         note |= {"seconds": plugin.seconds, "at_import": plugin.at_import}
@@ -480,7 +482,7 @@ def reach_of(folder: str) -> Reach:
     reach = Reach()
     modules: set[str] = set()
     for test in [SOURCE / folder, *(ROOT / "tests" / f"{name}.py" for name in TESTS[folder])]:
-        found = _reach_of_file(test)
+        found = _reach_of_file(test, SOURCE / folder)
         reach.seconds.update(found["seconds"])
         reach.at_import.update((file, line) for file, line in found.get("at_import", ()))
         modules.update(found["modules"])
