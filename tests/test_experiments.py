@@ -492,6 +492,15 @@ def test_depth_end_to_end(
     assert {point["n_folds"] for point in points} == {2}
     # One or two layers have no hidden layers to connect, so both variants share their runs.
     assert len(lines_of(tmp_path / "runs.jsonl")) == 2 * (1 + 1 + 2)
+    runs = [
+        run["train_accuracy"]
+        for run in lines_of(tmp_path / "runs.jsonl")
+        if run["method"] == "3 layers, residual"
+    ]
+    (deep,) = [p for p in points if (p["variant"], p["split"]) == ("residual", "train")
+               and p["n_layers"] == 3]  # fmt: skip
+    assert deep["mean"] == pytest.approx(np.mean(runs))
+    assert deep["error"] == pytest.approx(abs(runs[0] - runs[1]) / 2)  # of the mean of two
     (panel,) = drawn["depth"].axes
     assert (panel.get_xlabel(), panel.get_ylabel()) == ("number of layers", "accuracy (%)")
     assert panel.get_title() == "Cora"

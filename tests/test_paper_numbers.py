@@ -243,6 +243,19 @@ def test_table_1_counts_a_self_loop_as_an_edge(
     }  # fmt: skip
 
 
+def test_table_1_says_which_data_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*given: Any, **more: Any) -> Any:
+        raise OSError("no such file")
+
+    monkeypatch.setattr(table1, "load_dataset", missing)
+    with RunLog(tmp_path / "runs.jsonl") as log:
+        section = table1.section(Request(tmp_path, datasets=("nell",)), log)
+    assert section.notes == ("NELL: no such file.",)
+    assert section.tables[0].rows == ()
+
+
 def test_a_series_trains_exactly_its_settings() -> None:
     cora = load_dataset("cora")
     settings = full_request().settings(
