@@ -274,9 +274,9 @@ def test_time_goes_into_runs_and_then_into_epochs():
     assert suited_to(deep, graph, 1e6, most_runs=4) == replace(deep, runs=4)
     hurried = suited_to(deep, graph, 1e-6, most_runs=4)
     assert hurried == replace(deep.changed(max_epochs=100), runs=1)
-    of_run = 2 * seconds_to_train(deep, graph)  # that is 100 epochs, and a run is worth 200
+    of_run = 4 * seconds_to_train(deep, graph)  # that is 100 epochs, and a run is worth 400
     thrice = suited_to(deep, graph, 3.5 * of_run, most_runs=4)
-    assert (thrice.runs, thrice.params["max_epochs"]) == (3, 233)
+    assert (thrice.runs, thrice.params["max_epochs"]) == (3, 466)
     assert suited_to(simple, graph, 1e6, most_runs=4) == simple
     both = suited_to(committee_of([deep, simple]), graph, 1e-6, most_runs=4)
     assert both.members == (hurried, simple)

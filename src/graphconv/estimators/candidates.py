@@ -27,8 +27,8 @@ from graphconv.training.scores import mean_over_runs
 # that would take too long, trials are narrower and shorter.
 _EPOCHS, _PATIENCE = 100, 20
 _NARROW, _NARROW_EPOCHS = 16, 60
-# What a training usually runs before it ends by itself: with time for fewer, one run less is made.
-_EPOCHS_WORTH_A_RUN = 200
+# Trainings end by themselves before this; where there is no time for so many, one run less is made.
+_EPOCHS_WORTH_A_RUN = 400
 # Of 100 epochs, before a trial ends by itself: with few labels to learn from soon, with so many not
 # at all. Narrow ones run all of theirs.
 _SHARE_RUN, _MANY_LABELS = 0.45, 2000
@@ -353,8 +353,7 @@ def seconds_to_train(candidate: Candidate, graph: Graph) -> float:
 def suited_to(candidate: Candidate, graph: Graph, seconds: float, most_runs: int) -> Candidate:
     """The same with as many runs as there is time for, and then epochs, at least those of a trial.
 
-    Runs come first: the mean of a few short trainings is better than one that goes on until the
-    last gain.
+    Runs come first, but only those that have time to end by themselves.
     """
     if candidate.members:
         networks = [member for member in candidate.members if member.is_network]
