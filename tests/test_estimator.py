@@ -6,6 +6,7 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import NotFittedError
@@ -336,3 +337,18 @@ def test_attributes_that_a_networkx_graph_brings_in_vain_are_said():
     nx.set_node_attributes(graph, dict(enumerate(range(6))), "age")
     with pytest.warns(UserWarning, match=r"node attributes not used: 'age' \(from_networkx can"):
         GCNClassifier(max_epochs=3).fit(graph)
+
+
+@pytest.mark.parametrize(
+    ("X", "adjacency", "message"),
+    [
+        (np.eye(6), np.ones((9, 2)), r"got shape \(9, 2\): adjacency_from_edges makes a matrix of"),
+        (np.eye(6), np.ones((2, 9)), r"got shape \(2, 9\): adjacency_from_edges makes a matrix of"),
+        (np.eye(6), torch.eye(6).to_sparse(), r"must be an array or a scipy .* got torch\.Tensor$"),
+        (np.eye(6) * 1j, np.eye(6), r"^Complex data not supported$"),
+    ],
+)
+def test_what_is_no_matrix_is_told_in_one_line(X, adjacency, message):
+    with pytest.raises(ValueError, match=message) as raised:
+        GCNClassifier().fit(X, [0, 1, 0, 1, 0, 1], adjacency=adjacency)
+    assert len(str(raised.value).splitlines()) == 1

@@ -244,3 +244,22 @@ def test_data_frames_can_be_filled():
     nodes = pd.DataFrame({"id": ["a", "b"], "label": [0, 1], "x": [1.5, np.nan]})
     edges = pd.DataFrame({"source": ["a"], "target": ["b"]})
     assert from_frames(edges, nodes, missing_value="mean").graph.features.tolist() == [[1.5], [1.5]]
+
+
+@pytest.mark.parametrize(
+    ("last", "edges", "is_told"),
+    [
+        ("Total,6,60.5", "a,b", True),
+        ("gesamt:,6,", "a,b", True),
+        ("Total,6,60.5", "a,Total", False),  # an edge knows it
+        ("Total,7,61", "a,b", False),  # no sums
+        ("d,6,60.5", "a,b", False),  # a node as any other
+    ],
+)
+def test_a_row_of_sums_is_told_and_kept(tmp_path, last, edges, is_told):
+    nodes = f"id,n,x,label\na,1,10.5,p\nb,2,20,q\nc,3,30,\n{last},\n"
+    loaded = read(tmp_path, f"source,target\n{edges}\n", nodes, missing_value="mean")
+    assert loaded.graph.n_nodes == 4
+    name = last.split(",")[0]
+    note = f"nodes.csv, line 5: {name!r} holds the sums of the rows above, but is taken as a node"
+    assert (note in loaded.notes) == is_told

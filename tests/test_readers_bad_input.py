@@ -69,6 +69,13 @@ from graphconv.io.readers import from_frames, read_tables
             "edges.csv, line 3: column 'target' must name a node, got an empty cell",
         ),
         (
+            "source,target,weight\na,b,light\nb,c,heavy\n",
+            None,
+            {},
+            "edges.csv, line 2: column 'weight' must be a finite number, got 'light': weight='' "
+            "leaves it out",
+        ),
+        (
             "source,target,weight\na,b,1\nb,c,heavy\n",
             None,
             {},

@@ -41,6 +41,8 @@ def test_errors_in_frames_name_their_row():
         from_frames(edges)
     with pytest.raises(TypeError, match=r"edges must be a path or a data frame .* got list"):
         from_frames([[0, 1]])
+    with pytest.raises(TypeError, match=r"edges must be a path or a data frame .* got Series"):
+        from_frames(edges["source"])
     with pytest.raises(TypeError, match="'colour'"):
         from_frames(edges, colour="blue")
 

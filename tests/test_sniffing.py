@@ -126,6 +126,9 @@ def test_an_edge_list_as_it_is_published_is_read(tmp_path):
         ("#,first name\n1,Ann\n", 0, ["#", "first name"]),
         ("id,label\n#a,x\n", 0, ["id", "label"]),
         ("#a,#b\n#c,#d\n", 0, ["a", "#b"]),  # nothing but comments is none
+        ("sep=;\nid;label\na;x\n", 1, ["id", "label"]),  # as spreadsheets tell each other
+        ('"sep=\t"\nid\tlabel\na\tx\n', 1, ["id", "label"]),
+        ("id,sep=;\na,x\n", 0, ["id", "sep=;"]),
     ],
 )
 def test_lines_before_the_table_are_passed_over(tmp_path, content, n_comments, columns):

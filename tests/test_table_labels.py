@@ -34,6 +34,21 @@ def test_minus_one_in_a_table_is_a_class(tmp_path):
     assert TOLD in loaded.notes
 
 
+@pytest.mark.parametrize("mark", ["?", "unknown", "TBD"])
+def test_what_looks_like_no_label_is_a_class_and_told(tmp_path, mark):
+    text = f"id,label\na,red\nb,{mark}\nc,blue\n"
+    loaded = read(tmp_path, EDGES, text)
+    assert mark in loaded.graph.class_names
+    note = (
+        f"1 label {mark!r} of nodes.csv taken as a class "
+        f"(unlabelled_value={mark!r} leaves such nodes to be predicted)"
+    )
+    assert note in loaded.notes
+    again = read(tmp_path, EDGES, text, unlabelled_value=mark)
+    assert again.graph.class_names == ("blue", "red")
+    assert not any("taken as a class" in note for note in again.notes)
+
+
 @pytest.mark.parametrize("value", [-1, "-1", " -1 "])
 def test_minus_one_is_missing_where_that_is_said(tmp_path, value):
     loaded = read(tmp_path, EDGES, SENTIMENT, unlabelled_value=value)

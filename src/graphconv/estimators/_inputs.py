@@ -108,7 +108,7 @@ def _matrix(adjacency: Any) -> Any:
             "as X, alone"
         )
     shape = np.shape(adjacency)
-    if len(shape) == 2 and shape[0] == 2 < shape[1]:
+    if len(shape) == 2 and shape[0] != shape[1] and 2 in shape:
         raise ValueError(
             f"adjacency must be square, got shape {shape}: adjacency_from_edges makes a matrix of "
             "the two ends of each edge"
@@ -131,12 +131,12 @@ def check_features(estimator: Any, X: Any, reset: bool) -> Any:
         )
     except ValueError as error:
         first, *others = str(error).splitlines()
-        if not others or "contains NaN" not in first:
+        # scikit-learn goes on with advice about other estimators, or with all of X.
+        if others and "contains NaN" in first:
+            first = f"{first.rstrip('.')}: fill its gaps first, as by SimpleImputer in a pipeline"
+        elif not first.startswith("Complex data"):
             raise
-        # scikit-learn goes on with advice about other estimators.
-        raise ValueError(
-            f"{first.rstrip('.')}: fill its gaps first, as by SimpleImputer in a pipeline"
-        ) from None
+        raise ValueError(first) from None
 
 
 def _check_columns(X: Any) -> None:

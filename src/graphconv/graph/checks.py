@@ -57,7 +57,13 @@ def _check_coordinates(index: tuple[npt.NDArray[Any], ...], matrix: Any, what: s
 
 def check_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
     check_sparse(adjacency, "adjacency")
-    matrix = sp.csr_array(adjacency)
+    try:
+        matrix = sp.csr_array(adjacency)
+    except (TypeError, ValueError):  # scipy would print all of it
+        kind = f"{type(adjacency).__module__}.{type(adjacency).__qualname__}"
+        raise ValueError(
+            f"adjacency must be an array or a scipy sparse matrix of numbers, got {kind}"
+        ) from None
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"adjacency must be square, got shape {matrix.shape}")
     if matrix.dtype.kind == "c":

@@ -27,6 +27,8 @@ _SAMPLE_ROWS = 500
 # How programs and publishers of graphs mark lines that are about the table.
 COMMENT = "#"
 _COMMENTS = (COMMENT, "%")
+# By this first line some spreadsheets tell each other the delimiter.
+_TELLS_DELIMITER = re.compile(r'"?sep=.?"?', re.IGNORECASE)
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _DIGITS = re.compile(r"\d+", re.ASCII)
 LEADING_ZERO = re.compile(r"0\d+", re.ASCII)
@@ -200,7 +202,7 @@ def _split_comments(sample: str) -> tuple[list[str], str]:
     """The lines up to the last comment before the table, and the rest."""
     lines, end = list(io.StringIO(sample, newline="")), 0
     for number, line in enumerate(lines):
-        if line.startswith(_COMMENTS):
+        if line.startswith(_COMMENTS) or (number == 0 and _TELLS_DELIMITER.fullmatch(line.strip())):
             end = number + 1
         elif line.strip():
             return lines[:end], "".join(lines[end:])

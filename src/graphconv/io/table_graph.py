@@ -53,6 +53,27 @@ if TYPE_CHECKING:
 
 __all__ = ["LoadedGraph", "TableOptions", "build_graph"]
 
+# What the last row of a spreadsheet is called if it sums up the others.
+_TOTALS = frozenset(
+    [
+        "total",
+        "totals",
+        "sum",
+        "summe",
+        "gesamt",
+        "insgesamt",
+        "somme",
+        "totale",
+        "suma",
+        "soma",
+        "totaal",
+        "итого",
+        "всего",
+        "合計",
+        "总计",
+    ]
+)
+
 
 @dataclass(frozen=True, eq=False)
 class LoadedGraph:
@@ -113,6 +134,8 @@ def build_graph(
     options = settled_names(edges, nodes, options, notes)
     notes += unused_edge_columns(edges, options)
     ids, source, target = node_positions(edges, nodes, options, notes)
+    if nodes is not None and options.merge_into is None:
+        notes += about_totals(nodes, ids, source, target)
     weight = edge_weights(edges, options)
     columns: list[str] = []
     encoding, features = node_features(nodes, options, notes, columns)
@@ -155,6 +178,21 @@ def build_graph(
     graph = finished_graph(edges, adjacency, {"node_ids": ids, **known}, options, has_row, notes)
     table = readable_table(nodes, options)
     return LoadedGraph(graph, encoding, tuple(notes), tuple(columns), split_values, table)
+
+
+def about_totals(
+    nodes: Table, ids: npt.NDArray[Any], source: IntArray, target: IntArray
+) -> list[str]:
+    """A remark on a last row that holds the sums of the others, as spreadsheets have it."""
+    last = len(nodes.frame) - 1
+    if last < 2 or str(ids[last]).lower().rstrip(":.") not in _TOTALS:
+        return []
+    numbers = nodes.frame.select_dtypes("number").to_numpy(dtype=np.float64, na_value=np.nan)
+    is_sum = np.isclose(numbers[last], np.nansum(numbers[:last], axis=0), rtol=1e-6)
+    if not is_sum.any() or (source == last).any() or (target == last).any():
+        return []
+    said = "holds the sums of the rows above, but is taken as a node"
+    return [f"{nodes.at(last)}: {shown(str(ids[last]))} {said}"]
 
 
 def readable_table(nodes: Table | None, options: TableOptions) -> pd.DataFrame | None:
@@ -247,7 +285,7 @@ def edge_weights(edges: Table, options: TableOptions) -> npt.NDArray[np.float64]
     column = optional_column(edges, options.weight, "weight")
     if column is None:
         return None
-    weight = finite_numbers(column, edges.at)
+    weight = finite_numbers(column, edges.at, advice=naming(": {weight:''} leaves it out"))
     if (weight < 0).any():
         row = int(np.flatnonzero(weight < 0)[0])
         raise ValueError(

@@ -27,6 +27,30 @@ SPLIT_MARKS = {
     "val": "validation",
     "test": "test",
 } | {marker.lower(): "" for marker in (*MISSING_MARKS, "-1")}
+# Labels that mean, as a rule, that there is none; but they may be classes, so somebody must say so.
+_LIKELY_MARKS = frozenset(
+    [
+        "-1",
+        "?",
+        "??",
+        "-",
+        "--",
+        ".",
+        "unknown",
+        "unlabelled",
+        "unlabeled",
+        "unclassified",
+        "none",
+        "missing",
+        "undefined",
+        "tbd",
+        "todo",
+        "unbekannt",
+        "inconnu",
+        "desconocido",
+        "sconosciuto",
+    ]
+)
 _WHOLE_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.0+)?", re.ASCII)
 # Fewer different labels than this are classes, however few nodes each has.
 _FEW_LABELS = 10
@@ -168,14 +192,16 @@ def _label_values(
         f"{count(number[marker], 'label')} {marker!r} of {nodes.name} taken as missing"
         for marker in sorted(missing.intersection(number) - {""})
     ]
-    if "-1" in number.keys() - missing:
-        notes.append(
-            naming(
-                "{} -1 of {} taken as a class "
-                "({unlabelled_value:-1} leaves such nodes to be predicted)",
-                *(count(number["-1"], "label"), nodes.name),
+    for marker in sorted(number.keys() - missing):
+        if marker.lower() in _LIKELY_MARKS:
+            mark = marker if marker == "-1" else repr(marker)
+            notes.append(
+                naming(
+                    f"{{}} {{}} of {{}} taken as a class "
+                    f"({{unlabelled_value:{mark}}} leaves such nodes to be predicted)",
+                    *(count(number[marker], "label"), mark, nodes.name),
+                )
             )
-        )
     cells = [
         None if written in missing else cell
         for cell, written in zip(column.tolist(), text, strict=True)

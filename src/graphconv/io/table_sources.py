@@ -87,14 +87,17 @@ def as_pandas(frame: Any, name: str) -> pd.DataFrame:
 
     if isinstance(frame, pd.DataFrame):
         return frame
-    if not hasattr(frame, "__arrow_c_stream__"):
-        raise TypeError(
-            f"{name} must be a path or a data frame of pandas, polars or pyarrow, "
-            f"got {type(frame).__name__}"
-        )
     import pyarrow as pa
 
-    return frame_of_arrow(pa.table(frame))
+    if hasattr(frame, "__arrow_c_stream__"):
+        try:
+            return frame_of_arrow(pa.table(frame))
+        except pa.ArrowInvalid:  # a single column
+            pass
+    raise TypeError(
+        f"{name} must be a path or a data frame of pandas, polars or pyarrow, "
+        f"got {type(frame).__name__}"
+    )
 
 
 def _read_standard_input(text_columns: Collection[str], options: TableOptions) -> Table:
