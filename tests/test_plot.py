@@ -208,7 +208,7 @@ def test_map_of_next_to_nothing(rows):
 
 
 def test_linked_nodes_are_drawn_near_each_other():
-    blocks = sp.block_diag([np.ones((8, 8))] * 3, format="csr")
+    blocks = sp.block_diag([sp.csr_array(np.ones((8, 8)))] * 3, format="csr")
     ends = sp.csr_array(([1.0], ([0], [8])), shape=(26, 26))
     blocks = sp.csr_array(sp.block_diag([blocks, np.zeros((2, 2))], format="csr"))
     places = layouts.graph_layout(sp.csr_array(blocks + ends + ends.T))

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 KINDS = ("time", "group")
+# With a unit: numpy gives up dates without one.
+_NO_DATE = np.datetime64("NaT", "ns")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +75,7 @@ class SplitValues:
     def without_some(self, share: float, random_state: int) -> SplitValues:
         """The same with the values of a random share of the nodes unknown."""
         chance = np.random.default_rng(random_state).random(len(self.values))
-        missing = {"M": np.datetime64("NaT"), "O": None}.get(self.values.dtype.kind, np.nan)
+        missing = {"M": _NO_DATE, "O": None}.get(self.values.dtype.kind, np.nan)
         values = self.values.copy()
         values[chance < share] = missing
         return replace(self, values=values)
@@ -109,7 +111,7 @@ def read_split_values(
             names[: len(cells)] = [text or None for text in as_text(cells).tolist()]
             return SplitValues(kind, column, names)
         times = _times(nodes, cells)
-        missing = np.datetime64("NaT") if times.dtype.kind == "M" else np.nan
+        missing = _NO_DATE if times.dtype.kind == "M" else np.nan
         values = np.full(n_nodes, missing, dtype=times.dtype)
         values[: len(times)] = times
         return SplitValues(kind, column, values)
@@ -153,5 +155,5 @@ def _first_times(
     if not is_date:
         return np.where(first == largest, np.nan, first)
     dates = first.astype("datetime64[ns]")
-    dates[first == largest] = np.datetime64("NaT")
+    dates[first == largest] = _NO_DATE
     return dates
