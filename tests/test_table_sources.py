@@ -87,6 +87,18 @@ def test_of_several_sheets_the_one_with_the_columns_is_read(tmp_path):
     assert read_table(path, ["source", "target"]).at(0) == "book.xlsx, row 4"
 
 
+def test_a_title_above_a_sheet_is_passed_over(tmp_path):
+    path = tmp_path / "book.xlsx"
+    rows = [["Survey of 2024", None], [None, None], ["all of it", None], ["id", "label"], [7, "x"]]
+    pd.DataFrame(rows).to_excel(path, header=False, index=False)
+    table = read_table(path)
+    assert table.frame.to_dict("list") == {"id": [7], "label": ["x"]}
+    assert table.notes == ("book.xlsx: 2 rows of a title passed over",)
+    assert table.at(0) == "book.xlsx, row 5"
+    pd.DataFrame({"id": [7, 8]}).to_excel(path, index=False)
+    assert read_table(path).frame.to_dict("list") == {"id": [7, 8]}
+
+
 def test_rows_of_separators_alone_are_passed_over(tmp_path):
     path = tmp_path / "nodes.csv"
     path.write_text("id,label,age\n1,a,3\n,,\n2,b,4\n , ,\n3,,x\n")

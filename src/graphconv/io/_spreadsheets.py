@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphconv.io.delimited import check_distinct
+from graphconv.io.wording import count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,8 +43,13 @@ def read_sheet(
     places = [place for place, row in enumerate(rows) if any(cell != "" for cell in row)]
     if not places:
         raise ValueError(f"{path.name} is empty: its first row must name the columns")
+    notes = []
     names = [f"column_{place + 1}" for place in range(len(rows[0]))]
     if has_header:
+        n_title = _n_title_rows([rows[place] for place in places])
+        if n_title:
+            notes.append(f"{path.name}: {count(n_title, 'row')} of a title passed over")
+            places = places[n_title:]
         names = [str(cell).strip() for cell in rows[places.pop(0)]]
         check_distinct(path.name, [name for name in names if name])
     columns = {
@@ -51,7 +57,6 @@ def read_sheet(
         for place, column in enumerate(names)
         if column
     }
-    notes = []
     if len(sheets) > 1:
         notes.append(f"{path.name}: of {len(sheets)} sheets {sheets[0].name!r} is read")
     return pd.DataFrame(columns, index=pd.RangeIndex(len(places))), places, notes
@@ -61,6 +66,14 @@ def _first_cells(sheet: Any) -> set[str]:
     """The cells of a sheet's first row that is not empty, in lower case."""
     rows = sheet.to_python(skip_empty_area=True, nrows=1)
     return {str(cell).strip().lower() for row in rows for cell in row}
+
+
+def _n_title_rows(rows: Sequence[Sequence[Any]]) -> int:
+    """How many rows stand above the names of the columns: those of one cell."""
+    for number, row in enumerate(rows):
+        if sum(cell != "" for cell in row) > 1:
+            return number
+    return 0  # a table of one column
 
 
 def _plain(cell: Any) -> Any:
