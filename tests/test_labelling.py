@@ -199,6 +199,17 @@ def test_who_is_judged_by_which_group(graph):
     assert learner._group_models[3].n_epochs == 200  # from the beginning again
 
 
+def test_labels_of_the_first_class_are_doubted_too(graph):
+    learner = Learner(graph, overrides={"hidden": (4,)})
+    labels = np.full(graph.n_nodes, -1)
+    labels[:60] = graph.labels[:60]
+    learner.fit_group(3, labels, names(graph))
+    nodes, shares = learner.held_out(np.arange(60), graph.n_classes)
+    wrong = nodes[shares[:, 0].argmin()]  # what judges it has never seen its label
+    labels[wrong] = 0
+    assert wrong in [node for node, _, _ in learner.doubts(labels, NOBODY, graph.n_classes)]
+
+
 @pytest.mark.parametrize(("n_exam", "is_calibrated"), [(9, False), (10, True)])
 def test_ten_answers_tell_what_confidence_means(graph, n_exam, is_calibrated, monkeypatch):
     learner = Learner(graph)

@@ -246,7 +246,7 @@ def by_columns(graph):
 )
 def test_the_most_unusual_features_are_tried_first(as_matrix, measured, first):
     # Medians 0, 10, 0 and 3; columns a and b of node 0 are 1 and 2 away from them.
-    columns = [[1, 0, 0, 0, 0], measured, [0, 0, 0, 0, 7], [3, 3, 3, 3, 3]]
+    columns = [[1, 1, 0, 0, 0], measured, [0, 0, 0, 0, 7], [3, 3, 3, 3, 3]]
     features = as_matrix(np.array(columns, dtype=float).T)
     graph = Graph(np.zeros((5, 5)), features=features, feature_names=["a", "b", "c", "d"])
     why = explain_by_removal(by_columns, graph, 0, ["x", "y"])
@@ -255,7 +255,7 @@ def test_the_most_unusual_features_are_tried_first(as_matrix, measured, first):
     ]  # fmt: skip
     assert [part.probability for part in why.features] == pytest.approx([0.04, 0.01])
     one = explain_by_removal(by_columns, graph, 0, ["x", "y"], most_edits=1)
-    # That is 2.5 and 1.3 or 0.4 times their spread; of sparse columns that few have it counts as 1.
+    # That is 2.0 and 1.3 or 0.4 times their spread; of sparse columns that few have it counts as 1.
     assert [part.item for part in one.features] == [first]
     assert one.notes == ("of 2 features the 1 heaviest were tried",)
     both = explain_by_removal(by_columns, graph, 0, ["x", "y"], most_edits=2)
