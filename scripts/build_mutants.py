@@ -22,7 +22,8 @@ guessed to take, and how large or thick something is drawn. Code that only proce
 is left out too, since these import the files as they are.
 
 What survives is listed below. Of a fault with a reason it was worked out by hand that it changes no
-result, or only how long it takes to get it; of the others the tests know nothing.
+result, or only how long it takes to get it; of the others the tests knew nothing when it was
+measured.
 """
 
 

@@ -121,11 +121,12 @@ def test_a_graph_on_disk_is_refused(tmp_path):
         fit_gcn(open_graph(tmp_path / "graph"), overrides={"correct_and_smooth": True})
 
 
-def test_faint_errors_correct_nothing(monkeypatch):
+@pytest.mark.parametrize("share", [0.6, 0.9])
+def test_faint_errors_correct_nothing(monkeypatch, share):
     """What has thinned out below a thousandth of the mean error says nothing of a node."""
     chain = np.diag(np.ones(9), 1)
     path = Graph(chain + chain.T)
-    said = np.tile(np.float32([0.6, 0.4]), (10, 1))[:, None]
+    said = np.tile(np.float32([share, 1 - share]), (10, 1))[:, None]
     seen = []
 
     def walk_on(graph):
@@ -143,10 +144,10 @@ def test_faint_errors_correct_nothing(monkeypatch):
     correct_and_smooth(path, said, np.array([0]), np.array([0]))
     errors, corrected = seen
     spread = np.abs(walk_before(path)(errors, module.CORRECTION)[:, 0]).sum(axis=1)
-    size = 0.8  # of the one known error
+    size = 2 * (1 - share)  # of the one known error
     is_told = spread > 0.001 * size
     assert 1 < is_told.sum() < 9
-    moved = corrected[:, 0, 0] - 0.6
+    moved = corrected[:, 0, 0] - share
     assert moved[1:] == pytest.approx(np.where(is_told[1:], size / 2, 0), abs=1e-6)
     assert corrected[0, 0].tolist() == [1, 0]  # known labels are in their places
 

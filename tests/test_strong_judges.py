@@ -19,6 +19,20 @@ def graph():
     return split(generate("binary features", n_nodes=300), n_validation=60)
 
 
+def test_candidates_train_as_grands_authors_publish():
+    """Their settings for Citeseer and for Pubmed, with steps, rates and patience."""
+    by_name = {name: replace(base, **changes) for name, base, changes in strong.CANDIDATES}
+    citeseer = by_name["random propagation (GRAND), all features seen"]
+    pubmed = by_name["random propagation (GRAND), normalised"]
+    published = {
+        "steps": (2, 5), "copies": (2, None), "sharpening": (0.3, 0.2), "agreement": (0.7, 1.0),
+        "dropout": ((0.0, 0.2), (0.6, 0.8)), "learning_rate": (0.01, 0.2), "patience": (200, 100),
+        "normalisation": ("none", "batch"), "agreement_warmup": (100, 0),
+    }  # fmt: skip
+    for name, (of_citeseer, of_pubmed) in published.items():
+        assert (getattr(citeseer, name), getattr(pubmed, name)) == (of_citeseer, of_pubmed)
+
+
 def uncertain(half, settings, seeds):
     return np.full((len(half.test_index), half.n_classes), 1 / half.n_classes)
 
