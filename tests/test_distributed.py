@@ -271,7 +271,8 @@ def test_a_damaged_part_ends_all_processes_with_one_line(place, tmp_path):
     lines = [line for line in done.err if line.startswith("graphconv:")]
     assert lines == ["graphconv: free/parts-2/part-1/lent.bin: No such file or directory"]
     assert done.code != 0
-    assert done.out == ""
+    # Of some versions of torch gloo itself says on stdout that it is connected.
+    assert [line for line in done.out.splitlines() if not line.startswith("[Gloo]")] == []
 
 
 def test_edges_and_features_of_the_whole_are_not_needed(trained, tmp_path):

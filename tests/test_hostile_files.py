@@ -116,7 +116,7 @@ def test_damaged_trainings_are_refused(run, tmp_path, monkeypatch):
     good = path.read_bytes()
     with safetensors.safe_open(path, framework="pt") as file:
         metadata = file.metadata()
-    tensors = safetensors.torch.load_file(path)
+    tensors = safetensors.torch.load(good)  # those of the file change with it, in older versions
     for name, tensor in tensors.items():
         changes = [None, tensor.reshape(-1)[:0].clone(), tensor.to(torch.int8)]
         if tensor.dtype == torch.float32:
