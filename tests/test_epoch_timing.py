@@ -226,7 +226,7 @@ def test_a_process_that_dies_with_memory_to_spare_is_an_error(
 ) -> None:
     process.is_killed = True
     # 1,000 edges need 0.5 GB.
-    monkeypatch.setattr(timing, "available_memory", lambda: 3e9)
+    monkeypatch.setattr(timing, "available_memory", lambda: 2.3e9)
     with pytest.raises(ChildProcessError, match="process that measures the time of an epoch died"):
         measure(tmp_path)
     # With less than four times what it needs, it was for want of memory.
