@@ -154,7 +154,8 @@ def has_short_rows(path: Path, delimiter: str) -> bool:
     scan = TableFiles((path,), dict.fromkeys(names, "VARCHAR"), delimiter).scan()
     with duckdb.connect() as connection:
         try:
-            query = f"SELECT count(*) FROM {scan[:-1]}, store_rejects = true)"
+            told = "store_rejects = true, rejects_limit = 1000"
+            query = f"SELECT count(*) FROM {scan[:-1]}, {told})"
             connection.execute(query).fetchall()  # rows are looked at as they are fetched
             kinds = connection.execute("SELECT DISTINCT error_type FROM reject_errors").fetchall()
         except duckdb.Error:  # whatever it is, reading the rows will tell
