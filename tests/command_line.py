@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -87,8 +86,6 @@ def start(*arguments, cwd, environment=None, **options):
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         **(environment or {}),
     }
-    if os.name == "posix":
-        options.setdefault("preexec_fn", hear_interrupts)
     return subprocess.Popen(
         [sys.executable, "-m", "graphconv", *map(str, arguments)],
         cwd=cwd,
@@ -98,11 +95,6 @@ def start(*arguments, cwd, environment=None, **options):
         text=True,
         **options,
     )
-
-
-def hear_interrupts():
-    """Undo what a shell does to commands it starts with `&`: they would not hear Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 # Seconds after which something will never happen, however busy the machine is.

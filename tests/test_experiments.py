@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.command_line import hear_interrupts
 from tests.scripts import load_script
 
 from graphconv import kernels, load_dataset
@@ -247,13 +246,8 @@ def reproduce_process(folder: Path, *more: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "graphconv", "reproduce", "table3", "--dataset", "cora"]
     command += ["--runs", "3", "--max-epochs", "25", "--output", str(folder), *more]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    hears = hear_interrupts if os.name == "posix" else None
     return subprocess.Popen(
-        command,
-        env=environment,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        preexec_fn=hears,
+        command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
     )
 
 
