@@ -195,6 +195,11 @@ def test_several_labels_a_node(run, papers, tmp_path):
     parts = {part for row in written for part in row["label"].split("|")}
     assert parts - {""} <= {*nodes.label.str.split("|").explode()}
     assert any("|" in row["label"] for row in written)
+    several = run(*arguments, "--label-separator", "|", "--max-epochs", 80, "--runs", 2)
+    told = {line.split("  ")[1]: line for line in several.out.splitlines()[3:]}
+    assert "±" in told["test micro F1 of a single run"]
+    assert "±" not in told["test micro F1"]  # that of the averaged runs, as predictions are
+    assert "(" in told["test nodes with all labels right"]  # the interval
 
 
 def test_featureless(run, papers, tmp_path):

@@ -132,6 +132,18 @@ def test_damaged_trainings_are_refused(run, tmp_path, monkeypatch):
     run(*arguments, "--resume")
 
 
+@pytest.mark.parametrize(
+    "change", [{"runs": None}, {"runs": 0}, {"runs": True}, {"settings": [1]}, {"settings": None}]
+)
+def test_a_chosen_training_must_say_what_it_trains(run, papers, tmp_path, change):
+    identity = {"model": "gcn", "settings": {}, "runs": 4, "chosen": {"name": "x"}, **change}
+    path = tmp_path / "m.training"
+    safetensors.torch.save_file({"a": torch.zeros(1)}, path, {"identity": json.dumps(identity)})
+    tables = ("--edges", papers / "edges.csv", "--nodes", papers / "nodes.csv")
+    done = run("train", *tables, "-o", "m", "--resume", expect=2)
+    assert done.err[-1] == "graphconv: m.training must say what is trained, and how often"
+
+
 def test_a_run_without_figures_is_named(tmp_path):
     log = tmp_path / "runs.jsonl"
     karate = load_dataset("karate")

@@ -48,13 +48,14 @@ def choose_method(job: Job, resume: bool) -> Job:
 
 def _chosen_before(job: Job, known: dict[str, Any]) -> Job:
     """The job as a training file says it was begun."""
-    chosen = known["chosen"]
-    settings = {name: value for name, value in known["settings"].items() if name != "model"}
+    chosen, given, runs = known["chosen"], known.get("settings"), known.get("runs")
+    if not isinstance(given, dict) or type(runs) is not int or runs < 1:
+        raise ValueError(f"{job.training_path} must say what is trained, and how often")
+    settings = {name: value for name, value in given.items() if name != "model"}
     reason, has_positions = str(chosen.get("reason")), bool(chosen.get("position_features"))
     name = str(chosen.get("name"))
-    candidate = Candidate(
-        name, str(known["model"]), tuple(settings.items()), has_positions, runs=int(known["runs"])
-    )
+    model = str(known.get("model"))
+    candidate = Candidate(name, model, tuple(settings.items()), has_positions, runs=runs)
     nobody = np.empty(0, dtype=np.int64)
     told = ChosenMethod(name, reason, has_positions, nobody, np.empty((0, job.graph.n_classes)))
     return _with_method(job, candidate, told)

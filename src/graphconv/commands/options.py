@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 from graphconv.estimators.baselines import BASELINES
 from graphconv.graph.names import DEVICES, METRICS
 from graphconv.models.catalogue import MODELS
-from graphconv.models.settings import STRONG_RUNS
+from graphconv.models.settings import RUNS
 
 
 class GroupedCommand(TyperCommand):
@@ -352,7 +352,8 @@ Runs = Annotated[
         "--runs",
         "R",
         "Train so many seeds at once; their probabilities are averaged. "
-        f"Default: {STRONG_RUNS} with preset strong, up to 4 with quick and 8 with auto, else 1.",
+        f"Default: {RUNS['strong']} with preset strong, up to {RUNS['quick']} with quick and "
+        f"{RUNS['auto']} with auto, else 1.",
     ),
 ]
 Timeout = Annotated[

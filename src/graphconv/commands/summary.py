@@ -145,16 +145,22 @@ def show_results(results: dict[str, Any], screen: Screen) -> None:
         for what, shown in _IN_WORDS.items():
             is_detail = what in ("all_labels_right", "pair_accuracy") and name != "test"
             if results.get(f"{name}_{what}") is not None and not is_detail:
-                # Several runs are averaged to predict; their own accuracies are the row after that.
-                is_of_runs = n_runs > 1 and (name, what) == ("test", "accuracy")
-                of_a_run = " of a single run" if is_of_runs else ""
+                key, n_nodes = f"{name}_{what}", f"{results[f'n_{name}']:,}"
+                of_what = _USED.get(name, "")
+                if name == "test" and n_runs > 1:  # predictions are those of the runs averaged
+                    rows.append(
+                        [f"test {shown}", _with_interval(results, key, "_ensemble"), "", n_nodes]
+                    )
+                    if what not in ("accuracy", "micro_f1"):
+                        continue
+                    of_what = " of a single run"
                 paper = results["paper_accuracy"] if (name, what) == ("test", "accuracy") else None
                 rows.append(
                     [
-                        f"{name} {shown}{of_a_run or _USED.get(name, '')}",
-                        _percent(results, f"{name}_{what}"),
+                        f"{name} {shown}{of_what}",
+                        _percent(results, key),
                         "" if paper is None else f"{100 * paper:.1f} %",
-                        f"{results[f'n_{name}']:,}",
+                        n_nodes,
                     ]
                 )
     rows += _calibration_rows(results)
@@ -172,10 +178,6 @@ def _estimate_rows(results: dict[str, Any]) -> list[list[str]]:
     """How often labels are right where no single row says so; and sets, where there are any."""
     rows = []
     found = results.get("accuracy")
-    if results.get("test_accuracy_ensemble") is not None:
-        averaged = f"{100 * results['test_accuracy_ensemble']:.1f} %"
-        averaged += "" if found is None else _interval(found)
-        rows.append(["test accuracy", averaged, "", f"{results['n_test']:,}"])
     metric = results.get("metric")
     if metric is not None:
         what = MEASURES[metric["name"]].words
@@ -211,10 +213,14 @@ def _calibration_rows(results: dict[str, Any]) -> list[list[str]]:
 
 
 def _percent(results: dict[str, Any], key: str) -> str:
-    shown = f"{100 * results[key]:.1f} %"
     spread = results.get(f"{key}_std")
     if spread is not None:
-        return f"{shown} ± {100 * spread:.1f}"
+        return f"{100 * results[key]:.1f} % ± {100 * spread:.1f}"
+    return _with_interval(results, key)
+
+
+def _with_interval(results: dict[str, Any], key: str, of_runs: str = "") -> str:
+    shown = f"{100 * results[f'{key}{of_runs}']:.1f} %"
     is_headline = key in ("test_accuracy", "test_all_labels_right")
     if is_headline and results.get("accuracy") is not None:
         return f"{shown}{_interval(results['accuracy'])}"

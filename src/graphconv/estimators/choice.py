@@ -38,6 +38,7 @@ from graphconv.estimators.fitted_method import FittedMethod
 from graphconv.graph import Graph
 from graphconv.graph.splits import check_trainable
 from graphconv.io.progress import Progress, silent
+from graphconv.models.settings import RUNS
 from graphconv.training.calibration import Calibration, fit_calibration
 from graphconv.training.fit import VALIDATION_FRACTION, Watch, hold_out
 from graphconv.training.fitted import FittedGCN
@@ -48,8 +49,8 @@ FloatMatrix = npt.NDArray[np.floating[Any]]
 # Seconds of trials, by the guess of `seconds_of`, and of the training that follows.
 BUDGETS = {"quick": 5.0, "auto": 28.0}
 TRAINING_BUDGETS = {"quick": 5.0, "auto": 16.0}
-# Trainings whose mean is the answer, at most; and those of a trial, where there is time for them.
-RUNS, TRIAL_RUNS = {"quick": 4, "auto": 8}, {"quick": 1, "auto": 4}
+# Trainings that a trial averages, where there is time for them.
+TRIAL_RUNS = {"quick": 1, "auto": 4}
 # Labels that are enough to tell kinds apart: more are not judged, nor trained on in a trial.
 _ENOUGH_JUDGED, _ENOUGH_TRAINED = 3000, 2000
 # How far behind the best, in standard errors of the difference, one may be and count as equal; and
