@@ -224,7 +224,7 @@ def test_damaged_files_give_one_line(folder, name, damage):
     assert name in str(caught.value) or str(folder) in str(caught.value)
 
 
-@pytest.mark.parametrize("version", [2, 0, "1", None])
+@pytest.mark.parametrize("version", [2, 0, "1", None, True, 1.0])
 def test_other_formats_are_refused(folder, version):
     edit_description(folder, format=version)
     with pytest.raises(ValueError, match=f"must have model format 1, got {version!r}"):

@@ -162,7 +162,7 @@ class Neighbours(Value):
     A parameter is the number whose softplus is lambda.
     """
 
-    self_loops: float | Parameter = 0.0
+    self_loops: float | Parameter
 
 
 def dropout(x: Value, rate: float) -> Value:

@@ -193,10 +193,14 @@ def _most_telling(graph: Graph, found: Array, most: int) -> list[int]:
     share = members / members.sum()
     overall = share @ means
     between = share @ (means - overall) ** 2
-    squares = features.multiply(features) if sp.issparse(features) else features**2
-    variance = np.asarray(squares.mean(axis=0)).ravel() - overall**2
-    # Scale must not count, nor a feature that hardly any node has.
-    telling = between / np.sqrt(np.maximum(variance, 1e-12))
+    exact = features.astype(np.float64)
+    squares = exact.multiply(exact) if sp.issparse(exact) else exact**2
+    of_squares = np.asarray(squares.mean(axis=0)).ravel()
+    variance = of_squares - overall**2
+    # A share of the variance, so that scale does not count, and less the fewer nodes have the
+    # feature. A constant's is rounding error over rounding error.
+    varies = variance > 1e-12 * of_squares
+    telling = np.where(varies, between / np.where(varies, variance, 1), 0)
     order = np.argsort(-telling, kind="stable")
     return [int(column) for column in order[:most] if telling[column] > 0]
 

@@ -138,8 +138,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         what = "has no manifest.json" if folder.is_dir() else "is not there"
         raise FileNotFoundError(f"{folder} must be a folder of graphconv ingest, but {what}")
     manifest = read_json(path)
-    if manifest.get("format") != FORMAT:
-        raise ValueError(f"{path} must have graph format {FORMAT}, got {manifest.get('format')!r}")
+    found = manifest.get("format")
+    if type(found) is not int or found != FORMAT:
+        raise ValueError(f"{path} must have graph format {FORMAT}, got {found!r}")
     return manifest
 
 

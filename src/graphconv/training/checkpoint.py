@@ -239,7 +239,7 @@ def read_description(folder: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"{folder} must be a graphconv model folder, but {what}")
     description = read_json(path)
     found = description.get("format")
-    if found != FORMAT:
+    if type(found) is not int or found != FORMAT:  # JSON's true equals 1
         is_newer = type(found) is int and found > FORMAT
         hint = ": it was written by a newer graphconv" if is_newer else ""
         raise ValueError(f"{path} must have model format {FORMAT}, got {found!r}{hint}")

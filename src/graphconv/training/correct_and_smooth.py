@@ -68,7 +68,9 @@ def correct_and_smooth(
         return probabilities
     wanted = labels if labels.ndim == 2 else np.eye(n_classes)[labels]
     answers = np.repeat(wanted[:, None].astype(np.float32), n_runs, axis=1)
-    walk = _walk_on(graph)
+    edges: Any = symmetrise(graph.adjacency) if graph.directed else graph.adjacency
+    degree = np.asarray(sp.csr_array(edges).sum(axis=1), dtype=np.float32).ravel()
+    walk = _walk_on(edges, degree, graph.is_weighted)
 
     errors = np.zeros_like(probabilities)
     errors[known] = answers - probabilities[known]
@@ -81,7 +83,7 @@ def correct_and_smooth(
 
     corrected[known] = answers
     smooth = walk(corrected.astype(np.float32), SMOOTHING)
-    is_alone = graph.degree == 0
+    is_alone = degree == 0
     smooth[is_alone] = corrected[is_alone]
     if labels.ndim == 2:
         return np.clip(smooth, 0, 1)
@@ -116,16 +118,12 @@ def known_nodes(trained_on: Graph, graph: Graph) -> tuple[IntArray, IntArray]:
     return here, there
 
 
-def _walk_on(graph: Graph) -> Callable[[FloatArray, float], FloatArray]:
-    """The recurrence above, on a graph whose edges go both ways."""
-    edges = symmetrise(graph.adjacency) if graph.directed else graph.adjacency
-    rows = Csr(
-        edges.indptr[:-1],
-        edges.indptr[1:],
-        edges.indices,
-        edges.data if graph.is_weighted else None,
-    )
-    degree = np.asarray(sp.csr_array(edges).sum(axis=1), dtype=np.float32).ravel()
+def _walk_on(
+    edges: Any, degree: FloatArray, is_weighted: bool
+) -> Callable[[FloatArray, float], FloatArray]:
+    """The recurrence above, on edges that go both ways."""
+    weights = edges.data if is_weighted else None
+    rows = Csr(edges.indptr[:-1], edges.indptr[1:], edges.indices, weights)
     scale, _ = normalising_scales(degree, 0.0, directed=False)
     propagate = kernels.select().propagate
 
