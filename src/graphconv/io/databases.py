@@ -133,7 +133,7 @@ class DatabaseTable:
                 return
             if self.kind == "sqlite":
                 query = _with_one_type_each(connection, query)
-            with connection.cursor() as cursor:
+            with _cursor(connection) as cursor:
                 cursor.execute(query)
                 yield from cursor.fetch_record_batch()
 
@@ -151,7 +151,7 @@ class DatabaseTable:
 
     def _select(self, connection: Any) -> str:
         """The query for all of a table, which must be there."""
-        with connection.cursor() as cursor:
+        with _cursor(connection) as cursor:
             cursor.execute(_TABLES[self.kind])
             known = sorted(str(row[0]) for row in cursor.fetchall())
         table = self.table
@@ -201,7 +201,7 @@ def _connection(kind: str, place: str) -> Iterator[Any]:
             import adbc_driver_postgresql.dbapi as postgresql
 
             connection = postgresql.connect(place)
-            with connection.cursor() as cursor:
+            with _cursor(connection) as cursor:
                 cursor.execute("SET TRANSACTION READ ONLY")
     except ImportError:
         raise ValueError(
@@ -213,10 +213,25 @@ def _connection(kind: str, place: str) -> Iterator[Any]:
         connection.close()
 
 
+@contextmanager
+def _cursor(connection: Any) -> Iterator[Any]:
+    cursor = connection.cursor()
+    try:
+        yield cursor
+    finally:
+        try:
+            cursor.close()
+        except Exception:
+            # Drivers before 1.13 would try it once more when the cursor is collected, and say so
+            # on stderr.
+            cursor._closed = True
+            raise
+
+
 def _with_one_type_each(connection: Any, query: str) -> str:
     """A query of SQLite whose columns have one type each; in SQLite every cell may have its own."""
     source = f"({query.rstrip('; ')})"
-    with connection.cursor() as cursor:
+    with _cursor(connection) as cursor:
         cursor.execute(f"SELECT * FROM {source} LIMIT 0")
         columns = ['"' + str(field[0]).replace('"', '""') + '"' for field in cursor.description]
         kinds = ", ".join(f"group_concat(DISTINCT typeof({column}))" for column in columns)
