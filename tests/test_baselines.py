@@ -21,7 +21,7 @@ from graphconv.estimators.baselines import (
     make_estimator,
 )
 from graphconv.estimators.baselines._conjugate_gradients import solve_columns
-from graphconv.estimators.baselines._logistic import fit_logistic
+from graphconv.estimators.baselines._logistic import _row_space, fit_logistic
 from graphconv.estimators.baselines._planetoid_network import PlanetoidNetwork
 from graphconv.estimators.baselines._walks import context_pairs, random_walks
 from graphconv.estimators.baselines.deepwalk import _Sentences
@@ -162,12 +162,21 @@ def test_conjugate_gradients_stop_at_the_wanted_residual():
     rng = np.random.default_rng(0)
     root = rng.standard_normal((40, 40))
     matrix, right = root @ root.T + np.eye(40), rng.standard_normal((40, 3))
+    size = np.linalg.norm(right, axis=0)
+
+    def relative_residuals(tol, most):
+        solution, converged = solve_columns(lambda columns: matrix @ columns, right, tol, most)
+        return np.linalg.norm(matrix @ solution - right, axis=0) / size, converged
+
+    # As many steps as it takes, and no more.
+    each = [relative_residuals(1e-12, most)[0].max() for most in range(60)]
     for tol in (0.3, 0.01):
-        solution, converged = solve_columns(lambda columns: matrix @ columns, right, tol, 100)
+        residuals, converged = relative_residuals(tol, 100)
+        n_needed = next(number for number, largest in enumerate(each) if largest <= tol)
         assert converged
-        residual = np.linalg.norm(matrix @ solution - right, axis=0)
-        assert (residual <= tol * np.linalg.norm(right, axis=0)).all()
-    assert residual.max() > 1e-6  # it stopped well before the exact solution
+        assert (residuals <= tol).all()
+        assert not relative_residuals(tol, n_needed - 1)[1]
+        assert relative_residuals(tol, n_needed)[1]
 
 
 def test_which_baselines_label_other_graphs():
@@ -206,6 +215,12 @@ class TestLogistic:
         model = LogisticRegression(C=2.0, tol=1e-8, max_iter=1000).fit(columns, labels)
         found = fit_logistic(columns, labels, 3, 2.0).probabilities(columns)
         np.testing.assert_allclose(found, model.predict_proba(columns), atol=1e-4)
+
+    def test_rows_that_repeat_one_another_count_as_one_direction(self):
+        """Rounding errors beside a single direction are no further ones."""
+        rows = np.linspace(-1, 1, 10)[:, None] @ np.full((1, 13), 1 / 3)
+        (basis,) = _row_space(rows).T
+        np.testing.assert_allclose(np.abs(basis), 13**-0.5)
 
     def test_rows_of_zeros_say_nothing(self):
         found = fit_logistic(np.zeros((2, 5)), np.array([0, 1]), 2, 1.0)
@@ -536,6 +551,17 @@ class TestPlanetoid:
             squares = own.detach().square().sum(dim=1)
             assert squares.mean().sqrt().item() == pytest.approx(0.05, rel=0.02)
             assert not network.context.any()
+
+    def test_a_new_network_is_in_training(self):
+        network = PlanetoidNetwork(random_graph(), 8, False, 0.5, True, seed=0)
+        values = torch.ones(50, 8)
+        assert set(network._drop(values).unique().tolist()) == {0.0, 2.0}
+        network.is_training = False
+        assert torch.equal(network._drop(values), values)
+
+    def test_random_numbers_are_those_of_the_published_runs(self):
+        network = PlanetoidNetwork(random_graph(), 8, False, 0.5, True, seed=3)
+        assert network.generator.initial_seed() == 1046394712501569526
 
     @pytest.mark.parametrize("dimension", [4, 200])
     def test_first_weights_are_glorots(self, dimension):

@@ -196,16 +196,19 @@ def test_a_class_without_labels_keeps_its_probability():
     assert changed.calibration.class_factors == pytest.approx((0.75, 0.25, 1))
 
 
-@pytest.mark.parametrize(("n_right", "is_warned"), [(66, True), (67, False)])
-def test_when_an_estimate_is_doubted(n_right, is_warned, recwarn):
-    """Of three classes two thirds lie half way from guessing to knowing."""
-    graph = Graph(np.zeros((100, 100)), labels=np.zeros(100, int), class_names="abc",
+@pytest.mark.parametrize(
+    ("classes", "n_right", "is_warned"),
+    [("abc", 66, True), ("abc", 67, False), ("ab", 74, True), ("ab", 75, False)],
+)
+def test_when_an_estimate_is_doubted(classes, n_right, is_warned, recwarn):
+    """Of three classes two thirds lie half way from guessing to knowing, of two three quarters."""
+    graph = Graph(np.zeros((100, 100)), labels=np.zeros(100, int), class_names=classes,
                   train_index=[], validation_index=range(100))  # fmt: skip
-    shares = np.eye(3)[(np.arange(100) >= n_right).astype(int)]
+    shares = np.eye(len(classes))[(np.arange(100) >= n_right).astype(int)]
     class_prior._warn_if_uninformed(graph, shares)
     assert [str(one.message) for one in recwarn] == is_warned * [
         "class_prior 'estimate' may be far off: on validation nodes the model is right in less "
-        "than 67 %"
+        f"than {67 if len(classes) == 3 else 75} %"
     ]
 
 

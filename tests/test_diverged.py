@@ -11,7 +11,7 @@ from tests.command_line import names
 from graphconv import GCNClassifier, load_dataset
 from graphconv.training.calibration import Calibration
 from graphconv.training.checkpoint import SavedModel, load_model, save_model
-from graphconv.training.fit import fit_gcn
+from graphconv.training.fit import Watch, fit_gcn
 
 DIVERGING = [
     ("--chebyshev-order", "8", "--propagation", "chebyshev", "--lambda-max", "0.01"),
@@ -31,6 +31,14 @@ def test_command_says_so_and_keeps_nothing(run, tmp_path, options):
 def test_estimator_says_so():
     with pytest.raises(ValueError, match="training diverged"):
         GCNClassifier(learning_rate=1e30).fit(load_dataset("karate"))
+
+
+def test_it_ends_in_the_epoch_that_shows_it():
+    seen = []
+    watch = Watch(on_epoch=lambda progress: seen.append(progress.epoch))
+    with pytest.raises(ValueError, match=r"the loss must be a number, got \w+ in epoch [23];"):
+        fit_gcn(load_dataset("karate"), overrides={"learning_rate": 1e30}, watch=watch)
+    assert len(seen) <= 2
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from graphconv.results import neighbourhood as neighbourhood_module
 from graphconv.results.explain import explain, position_of
 from graphconv.results.explanation import Contribution, Explanation
 from graphconv.results.neighbourhood import Edit, Neighbourhood
+from graphconv.training.calibration import Calibration
 from graphconv.training.fit import fit_gcn
 
 N_NODES = 16
@@ -535,6 +536,19 @@ def test_tables_have_the_columns_that_say_something():
         "  neighbour  probability  log-odds  label without",
         "  p2         +0.450       +2.00     vision         linked",
     ]
+
+
+def test_a_node_without_features_is_calibrated_as_such():
+    graph = random_graph(False, True, "dense")
+    graph = replace(graph, unknown_features=graph.features[9])
+    fitted = fit_gcn(graph, overrides=BRIEF)
+    fitted = replace(fitted, undescribed_calibration=Calibration(3.0, 0.2))
+    for node in (9, 0):
+        around = Neighbourhood(fitted, graph, node)
+        found = around.calibrated([Edit(), Edit(node=1)])
+        own = fitted.undescribed_calibration if node == 9 else fitted.calibration
+        expected = own.apply(around.probabilities([Edit(), Edit(node=1)]).mean(axis=1))
+        np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("features", ["sparse", "dense"])

@@ -162,6 +162,22 @@ def test_answers_are_as_they_were_after_reading_them_again(tmp_path):
     assert numbers == [1, 2, 3, 3, 4, 5]  # none is used twice
 
 
+def test_taking_a_skip_back_leaves_alone_what_others_did(tmp_path):
+    answers = Answers(make_graph(), LabelFile(tmp_path / "labels.csv"))
+    answers.give([0], "", "me", "skip")
+    answers.give([0, 1], "", "you", "skip")
+    answers.undo("you")
+    assert answers.skipped == {0}
+    answers.give([0], "red", "you", "chosen")
+    answers.undo("me")
+    assert answers.skipped == set()
+    assert answers.labels.tolist() == [0, -1, -1, -1]
+    held = latest_labels(read_label_lines(answers.file.path))
+    assert {node: one.label for node, one in held.items()} == {answers.node_ids[0]: "red"}
+    before = state(answers)
+    assert state(reopened(answers)) == before
+
+
 def test_any_sequence_of_answers_survives_reading(tmp_path):
     rng = np.random.default_rng(0)
     answers = Answers(make_graph(), LabelFile(tmp_path / "labels.csv"))

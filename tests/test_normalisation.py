@@ -5,7 +5,7 @@ import pytest
 import torch
 from tests.generated_graphs import generate, split
 
-from graphconv import Settings
+from graphconv import Settings, load_dataset
 from graphconv.commands.data_source import DataRequest
 from graphconv.commands.torchrun import ParallelRequest
 from graphconv.commands.training_job import ModelRequest
@@ -60,6 +60,13 @@ def test_gradients_are_those_of_torch(trains):
     for found, right in zip((for_x, for_gain, for_shift), expected, strict=True):
         np.testing.assert_allclose(found.ravel(), right.numpy().ravel(), atol=1e-12)
     assert not np.any(nothing)
+
+
+def test_the_bias_is_left_out_where_normalisation_takes_it_away():
+    settings = {"normalisation": "batch", "hidden": (4, 4), "max_epochs": 1}
+    fitted = fit_gcn(load_dataset("karate"), overrides=settings)
+    biases = [name for name in fitted.network.parameters if name.endswith("bias")]
+    assert biases == ["layers.2.bias"]
 
 
 def test_no_rows_leave_everything_as_it_is():

@@ -27,7 +27,7 @@ from graphconv.training.scores import mean_over_runs
 # that would take too long, trials are narrower and shorter.
 _EPOCHS, _PATIENCE = 100, 20
 _NARROW, _NARROW_EPOCHS = 16, 60
-# So few epochs take large steps: with small ones kinds that learn fast would look better than they are.
+# So few epochs take large steps: with small ones, kinds that learn fast would look too good.
 _NARROW_STEP = 2 * ROBUST.learning_rate
 # Trainings end by themselves before this; where there is no time for so many, one run less is made.
 _EPOCHS_WORTH_A_RUN = 400

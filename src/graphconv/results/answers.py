@@ -135,10 +135,13 @@ class Answers:
         if not mine:
             return None
         action = mine[-1]
+        labels = [label for label, _ in action.before]
+        if action.how == "skip":  # somebody else may have labelled the node since
+            labels = [self._name(self.labels[node]) for node in action.nodes]
         self.file.append(
             [
                 self._line(node, label, who, "undo", action.number)
-                for node, (label, _) in zip(action.nodes, action.before, strict=True)
+                for node, label in zip(action.nodes, labels, strict=True)
             ]
         )
         self._undo(action)
@@ -173,13 +176,15 @@ class Answers:
         self.version += 1
 
     def _undo(self, action: Action) -> None:
-        for node, (label, how) in zip(action.nodes, action.before, strict=True):
-            if action.how == "skip":
-                self.skipped.discard(node)
-            self.labels[node] = self.class_names.index(label) if label else -1
-            self.how[node] = HOW.index(how)
         self.actions.remove(action)
         self.version += 1
+        if action.how == "skip":  # somebody else may have passed a node over as well
+            others = (other.nodes for other in self.actions if other.how == "skip")
+            self.skipped -= set(action.nodes).difference(*others)
+            return
+        for node, (label, how) in zip(action.nodes, action.before, strict=True):
+            self.labels[node] = self.class_names.index(label) if label else -1
+            self.how[node] = HOW.index(how)
 
     def _replay(self, lines: list[LabelLine]) -> None:
         first = lines[0]

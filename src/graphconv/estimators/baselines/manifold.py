@@ -134,7 +134,7 @@ class ManifoldClassifier(TransductiveClassifier):
             np.zeros(shape).ravel(),
             jac=True,
             method="L-BFGS-B",
-            options={"maxiter": self.max_iterations, "gtol": self.tol, "maxcor": 10, "ftol": 0},
+            options={"maxiter": self.max_iterations, "gtol": self.tol, "ftol": 0},
         )
         if found.nit >= self.max_iterations:
             warnings.warn(

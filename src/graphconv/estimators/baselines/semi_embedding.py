@@ -202,10 +202,10 @@ class PairDraw:
     Parameters
     ----------
     neighbours : sparse matrix of shape (n_nodes, n_nodes), with at least one entry
+        Its rows are sorted, as those of a `Graph` are.
     """
 
     def __init__(self, neighbours: sp.csr_array) -> None:
-        neighbours.sort_indices()
         self.n_nodes = neighbours.shape[0]
         self.left = np.repeat(np.arange(self.n_nodes), np.diff(neighbours.indptr))
         self.right = neighbours.indices.astype(np.int64)
