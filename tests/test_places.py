@@ -29,7 +29,7 @@ _WITHOUT_SHM = (
 _TRAIN = ("train", "karate", "--max-epochs", "5")
 
 
-def call(*command, cwd, environment=None, **options):
+def call(*command, cwd, environment=None):
     """Run a command, of which graphconv's own begin with sys.executable; what it left."""
     environment = {**os.environ, "PYTHONPATH": PACKAGE_PLACE, **(environment or {})}
     done = subprocess.run(
@@ -40,7 +40,6 @@ def call(*command, cwd, environment=None, **options):
         text=True,
         timeout=PATIENCE,
         check=False,
-        **options,
     )
     return Done(done.returncode, done.stdout, done.stderr.splitlines())
 
@@ -122,14 +121,8 @@ def test_epochs_are_timed_without_shared_memory(folder):
 
 
 def limited(n_bytes):
-    """What to do in a new process so that it gets no more addresses than this."""
-
-    def limit():
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (n_bytes, n_bytes))
-
-    return limit
+    """What comes before a command so that it gets no more addresses than this."""
+    return ("sh", "-c", f'ulimit -v {n_bytes // 1024} && exec "$@"', "sh")
 
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="addresses are limited on Linux alone")
@@ -143,10 +136,10 @@ def test_few_addresses(tmp_path, megabytes, code):
     # Threads take addresses too, as many as there are cores.
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "GRAPHCONV_THREADS": "1"}
     done = call(
+        *limited(megabytes * 1_000_000),
         *graphconv(*_TRAIN, "-q", "-o", "model"),
         cwd=tmp_path,
         environment=threads,
-        preexec_fn=limited(megabytes * 1_000_000),
     )
     assert done.code == code, done
     assert (tmp_path / "model").exists() == (code == 0)
@@ -155,10 +148,19 @@ def test_few_addresses(tmp_path, megabytes, code):
         assert done.err == [f"graphconv: {said}"]
 
 
+def test_a_library_that_can_not_be_loaded(tmp_path):
+    """As torch's for CUDA can't where there are too few addresses for it."""
+    said = "libtorch_cuda.so: failed to map segment from shared object"
+    (tmp_path / "torch.py").write_text(f"raise ImportError({said!r})")
+    place = f"{tmp_path}{os.pathsep}{PACKAGE_PLACE}"
+    done = call(*graphconv(*_TRAIN), cwd=tmp_path, environment={"PYTHONPATH": place})
+    assert (done.code, done.err) == (2, [f"graphconv: a library can't be loaded: {said}"])
+
+
 @linux
 def test_the_limit_on_addresses_counts_as_memory(tmp_path):
     code = "from graphconv.storage.memory import available_memory as a; print(a())"
-    done = call(sys.executable, "-c", code, cwd=tmp_path, preexec_fn=limited(500_000_000))
+    done = call(*limited(500_000_000), sys.executable, "-c", code, cwd=tmp_path)
     assert 0 < int(done.out) < 500_000_000
     assert memory.address_limit() == memory._NO_LIMIT
 

@@ -35,6 +35,8 @@ def exit_code(app: typer.Typer) -> int:
         return 130
     except OSError as error:
         return _fail(_os_error(error))
+    except ImportError as error:  # its files are damaged, or there are too few addresses for them
+        return _fail(f"a library can't be loaded: {error}")
     except (ValueError, TypeError) as error:
         return _fail(as_options(error.args[0]) if error.args else type(error).__name__)
     except (MemoryError, RuntimeError) as error:
