@@ -27,8 +27,6 @@ from graphconv.training.scores import mean_over_runs
 # that would take too long, trials are narrower and shorter.
 _EPOCHS, _PATIENCE = 100, 20
 _NARROW, _NARROW_EPOCHS = 16, 60
-# So few epochs take large steps: with small ones, kinds that learn fast would look too good.
-_NARROW_STEP = 2 * ROBUST.learning_rate
 # Trainings end by themselves before this; where there is no time for so many, one run less is made.
 _EPOCHS_WORTH_A_RUN = 400
 # Of 100 epochs, before a trial ends by itself: with few labels to learn from soon, with so many not
@@ -36,29 +34,6 @@ _EPOCHS_WORTH_A_RUN = 400
 _SHARE_RUN, _MANY_LABELS = 0.45, 2000
 _COMMITTEE = "committee"
 _DESCRIPTION = {"model", "settings", "position_features", "runs"}
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How long an epoch of a network takes on one core, in nanoseconds.
-
-    Parameters
-    ----------
-    fixed : float
-    value, edge, node : float
-        For each entry of the features, each edge and each node.
-    hops : int, optional
-        Nodes count that are at most so far from a label; by default all do.
-    narrow : float
-        The share that a narrow network takes.
-    """
-
-    fixed: float
-    value: float
-    edge: float
-    node: float
-    hops: int | None = None
-    narrow: float = 0.6
 
 
 @dataclass(frozen=True)
@@ -75,10 +50,10 @@ class Candidate:
         What differs from the network's robust settings, or the baseline's parameters.
     position_features : bool
         Whether nodes are described by where they lie in the graph, beside their own features.
-    pace : Pace, optional
-        Of a network's epochs.
-    narrow_settings : tuple of pairs
-        What a narrow trial changes besides the width.
+    cost : float
+        How long an epoch takes, as a multiple of a graph convolution's.
+    cost_per_node : float
+        Seconds of an epoch for each node that come on top of that.
     needs_features : bool
         Whether it stays out where there are none: a node's own identity says nothing of another.
     runs : int
@@ -91,8 +66,8 @@ class Candidate:
     model: str
     settings: tuple[tuple[str, Any], ...] = ()
     position_features: bool = False
-    pace: Pace | None = None
-    narrow_settings: tuple[tuple[str, Any], ...] = ()
+    cost: float = 1.0
+    cost_per_node: float = 0.0
     needs_features: bool = False
     runs: int = 1
     members: tuple[Candidate, ...] = ()
@@ -172,9 +147,6 @@ class Candidate:
         settings["patience"] = min(settings.get("patience", _PATIENCE), _PATIENCE)
         settings.setdefault("early_stopping", "best")  # so short a patience must count every gain
         if is_narrow:
-            settings |= dict(self.narrow_settings)
-            step = settings.get("learning_rate", ROBUST.learning_rate)
-            settings["learning_rate"] = max(step, _NARROW_STEP)
             settings["hidden"] = tuple(_NARROW for _ in settings.get("hidden", (_NARROW,)))
         trained = fit_gcn(
             fold,
@@ -203,11 +175,11 @@ class Candidate:
 
 def _network(
     name: str,
-    pace: Pace,
+    cost: float,
     model: str = "gcn",
     *,
     position_features: bool = False,
-    narrow_settings: tuple[tuple[str, Any], ...] = (),
+    cost_per_node: float = 0.0,
     needs_features: bool = False,
     **settings: Any,
 ) -> Candidate:
@@ -216,43 +188,32 @@ def _network(
         model,
         tuple(settings.items()),
         position_features,
-        pace,
-        narrow_settings,
+        cost,
+        cost_per_node,
         needs_features,
     )
 
 
-# Paces are from epochs of each kind on 24 graphs of 600 to 20,000 nodes, with few labels and many,
-# fitted so that ratios of guess and time are small: most are within a factor of 1.5.
-_GCN = Pace(fixed=3e4, value=3.7, edge=6, node=85, hops=1, narrow=0.5)
-_PAGERANK = Pace(fixed=1.4e5, value=3.3, edge=11, node=340, narrow=0.75)
-DEFAULT = _network("graph convolution", _GCN)
+DEFAULT = _network("graph convolution", 1.0)
 _APPNP = "personalised PageRank of predictions (APPNP)"
 # From the simplest to the most involved: of equals, the one that stands first is taken.
 KINDS: tuple[Candidate, ...] = (
-    Candidate("label propagation", "label-propagation"),
-    Candidate("linear model of features two hops around (SGC)", "sgc"),
-    _network(
-        "no graph (multi-layer perceptron)",
-        Pace(fixed=6e4, value=2.6, edge=0, node=70, hops=0),
-        needs_features=True,
-        propagation="none",
-    ),
+    Candidate("label propagation", "label-propagation", cost=0.1),
+    Candidate("linear model of features two hops around (SGC)", "sgc", cost=0.1),
+    _network("no graph (multi-layer perceptron)", 0.3, needs_features=True, propagation="none"),
     DEFAULT,
-    _network(_APPNP, _PAGERANK, model="appnp"),
+    _network(_APPNP, 3.6, model="appnp"),
     _network(
-        "first-order rule (own and neighbours' features apart)",
-        Pace(fixed=4e4, value=7, edge=6, node=150, hops=1, narrow=0.5),
-        propagation="first-order",
+        "first-order rule (own and neighbours' features apart)", 2.4, propagation="first-order"
     ),
-    Candidate("boosted trees on propagated features", "boosted-trees"),
-    _network("graph convolution on position features", _GCN, position_features=True),
-    _network(f"{_APPNP} on position features", _PAGERANK, model="appnp", position_features=True),
+    Candidate("boosted trees on propagated features", "boosted-trees", cost=0.5),
+    _network("graph convolution on position features", 1.0, position_features=True),
+    _network(f"{_APPNP} on position features", 3.6, model="appnp", position_features=True),
     _network(
         "random propagation (GRAND)",
-        Pace(fixed=2.5e5, value=12, edge=42, node=1000, narrow=0.4),
+        4.0,
         model="grand",
-        narrow_settings=(("copies", 2),),
+        cost_per_node=2e-6,
         needs_features=True,
         hidden=(32,),
         steps=8,
@@ -263,7 +224,8 @@ KINDS: tuple[Candidate, ...] = (
     ),
     _network(
         "deep first-order rule with layer normalisation",
-        Pace(fixed=1.2e5, value=4.5, edge=11, node=380, hops=2),
+        2.4,
+        cost_per_node=0.25e-6,
         propagation="first-order",
         normalisation="layer",
         residual=True,
@@ -360,7 +322,10 @@ def variants_of(candidate: Candidate, graph: Graph, fixed: dict[str, Any]) -> li
 
 
 def seconds_of(candidate: Candidate, fold: Graph, is_narrow: bool = False) -> float:
-    """A guess at the seconds of a trial; a rough one, but the same on every machine."""
+    """A guess at the seconds of a trial; a rough one, but the same on every machine.
+
+    From some epochs on three public graphs and three generated ones of 20,000 nodes, on one core.
+    """
     n_train, n_classes = len(fold.train_index), int(fold.n_classes)
     if candidate.model == "boosted-trees":
         return 0.02 + (0.08 + 1.2e-5 * fold.n_nodes) * n_classes + 2e-5 * n_train
@@ -371,9 +336,9 @@ def seconds_of(candidate: Candidate, fold: Graph, is_narrow: bool = False) -> fl
             seconds += 2e-8 * n_train * n_classes * min(around, fold.n_features)
         return seconds
     if is_narrow:
-        return _NARROW_EPOCHS * _seconds_of_epoch(candidate, fold, is_narrow=True)
+        return _NARROW_EPOCHS * _seconds_of_epoch(candidate, fold, 0.6)
     share_run = _SHARE_RUN + (1 - _SHARE_RUN) * min(1, n_train / _MANY_LABELS)
-    return share_run * _EPOCHS * _seconds_of_epoch(candidate, fold)
+    return share_run * _EPOCHS * _seconds_of_epoch(candidate, fold, 1.0)
 
 
 def seconds_to_train(candidate: Candidate, graph: Graph) -> float:
@@ -382,7 +347,7 @@ def seconds_to_train(candidate: Candidate, graph: Graph) -> float:
         return sum(seconds_to_train(member, graph) for member in candidate.members)
     if not candidate.is_network:
         return seconds_of(candidate, graph)
-    return _EPOCHS * _seconds_of_epoch(candidate, graph)
+    return _EPOCHS * _seconds_of_epoch(candidate, graph, 1.0)
 
 
 def suited_to(candidate: Candidate, graph: Graph, seconds: float, most_runs: int) -> Candidate:
@@ -399,7 +364,7 @@ def suited_to(candidate: Candidate, graph: Graph, seconds: float, most_runs: int
         return replace(candidate, members=tuple(members))
     if not candidate.is_network:
         return candidate
-    of_epoch = _seconds_of_epoch(candidate, graph)
+    of_epoch = _seconds_of_epoch(candidate, graph, 1.0)
     runs = min(most_runs, max(1, int(seconds / (_EPOCHS_WORTH_A_RUN * of_epoch))))
     wanted = int(dict(candidate.settings).get("max_epochs", ROBUST.max_epochs))
     fitting = max(_EPOCHS, int(seconds / (runs * of_epoch)))
@@ -407,26 +372,21 @@ def suited_to(candidate: Candidate, graph: Graph, seconds: float, most_runs: int
     return candidate.changed(max_epochs=fitting) if fitting < wanted else candidate
 
 
-def _seconds_of_epoch(candidate: Candidate, graph: Graph, is_narrow: bool = False) -> float:
-    pace = candidate.pace or _PAGERANK  # a network that only the user named
-    n_values = _n_values(graph)
-    n_of_place = N_COLUMNS * graph.n_nodes if candidate.position_features else 0
-    if graph.features is None:  # of a full matrix an entry takes half as long
-        n_of_place //= 2
-    else:
-        n_values = min(n_values, graph.n_nodes * graph.n_features // 2)
-    n_values += n_of_place
-    work = pace.value * n_values + pace.edge * int(graph.adjacency.nnz) + pace.node * graph.n_nodes
-    if pace.hops is not None:
+def _seconds_of_epoch(candidate: Candidate, graph: Graph, width: float) -> float:
+    of_features = 1e-9 * _n_values(graph)
+    if candidate.position_features:
+        of_features += 4e-9 * N_COLUMNS * graph.n_nodes
+    of_graph = 2e-8 * int(graph.adjacency.nnz) + 1e-7 * graph.n_nodes
+    per_node = candidate.cost_per_node
+    hidden = dict(candidate.settings).get("hidden", ())
+    if len(hidden) > 1:  # it grows with depth and width
+        per_node *= sum(hidden) / 96
+    of_graph = candidate.cost * of_graph + per_node * graph.n_nodes
+    share = 1.0
+    if candidate.model == "gcn":  # rows that no label is reached from are left out
         n_labels = len(graph.train_index) + len(graph.validation_index)
-        work *= min(1, n_labels * (1 + _mean_degree(graph)) ** pace.hops / graph.n_nodes)
-    usual = next((kind for kind in KINDS if kind.name == candidate.name), candidate)
-    work *= _width(candidate) / _width(usual)
-    return 1e-9 * (pace.fixed + (pace.narrow if is_narrow else 1) * work)
-
-
-def _width(candidate: Candidate) -> int:
-    return sum(dict(candidate.settings).get("hidden", ROBUST.hidden))
+        share = 0.5 + 0.5 * min(1, n_labels * (1 + _mean_degree(graph)) / graph.n_nodes)
+    return candidate.cost * 2.5e-4 + 1.3 * share * (of_features + width * of_graph)
 
 
 def _mean_degree(graph: Graph) -> float:

@@ -59,8 +59,6 @@ _EQUAL, _NOTABLE = 0.5, 1.5
 # How far behind, in the same errors, the kinds that come after the best four are tried no more.
 _BEATEN, _N_SAFE = 4.0, 4
 _N_GROUPS = 20
-# Where there is time for one or two trials of a kind, the labels are dealt into so many folds.
-_N_LARGE_FOLDS = 3
 # Kinds whose settings are looked into.
 _N_LOOKED_INTO = 2
 # Kinds that are tried in full where all were tried narrow, what of the budget this may take, and
@@ -157,7 +155,7 @@ class Search:
         )
         # A mean of several methods is a method of its own, which nobody asked for by name.
         self.may_join = not (networks_only or fixed or model or self.graph.is_multilabel)
-        self.folds = self._make_folds(N_FOLDS)
+        self.folds = self._make_folds()
         self.said: dict[Candidate, list[FloatMatrix]] = {}  # of each fold's test nodes, so far
         self.failed: set[Candidate] = set()
         self.calibrations: dict[tuple[Candidate, tuple[int, ...], bool], Calibration] = {}
@@ -166,9 +164,9 @@ class Search:
         self.is_narrow = False
         self.n_narrow = 0  # how many were tried narrow, where the best of them were then in full
 
-    def _make_folds(self, n_folds: int) -> list[Graph]:
+    def _make_folds(self) -> list[Graph]:
         try:
-            folds = make_folds(self.graph, self.seed, n_folds)
+            folds = make_folds(self.graph, self.seed)
         except ValueError:  # too few labels
             return []
         rng = np.random.default_rng(self.seed)
@@ -252,10 +250,9 @@ class Search:
                 if n_folds >= min(most, 3):
                     return kinds, n_folds
             costly = max(kinds, key=lambda kind: seconds_of(kind, self.folds[0], True))
-            is_affordable = n_folds >= 1 and seconds_of(costly, self.folds[0], True) < budget / 3
-            if is_affordable or costly == self.default or len(kinds) <= 2:
-                # So few trials judge by more labels, and learn from fewer.
-                self.folds = self._make_folds(_N_LARGE_FOLDS)
+            if n_folds >= 1 and seconds_of(costly, self.folds[0], True) < budget / 3:
+                return kinds, n_folds
+            if costly == self.default or len(kinds) <= 2:
                 return kinds, max(n_folds, 1)
             kinds.remove(costly)
 
