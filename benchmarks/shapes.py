@@ -203,6 +203,16 @@ class PygCsr(TorchCsr):
         return out
 
 
+class TorchSparse(TorchCsr):
+    """The product of torch-sparse, which PyG's own matrices use; it has to be compiled."""
+
+    def build(self, widths: list[int]) -> None:
+        from torch_sparse import SparseTensor
+
+        super().build(widths)
+        self.adjacency = SparseTensor.from_torch_sparse_csr_tensor(self.adjacency)
+
+
 class JaxBcoo:
     """JAX: the adjacency matrix as BCOO, the whole step compiled."""
 
@@ -280,6 +290,7 @@ PEERS: dict[str, tuple[Callable[..., Epoch], int]] = {
     "torch CSR, compiled": (lambda *given: TorchCsr(*given, compiled=True), 2),
     "PyG CSR": (PygCsr, 2),
     "PyG CSR, compiled": (lambda *given: PygCsr(*given, compiled=True), 2),
+    "torch-sparse": (TorchSparse, 2),
     "JAX BCOO": (JaxBcoo, 2),
 }
 

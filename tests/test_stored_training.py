@@ -1,6 +1,5 @@
 """Training and prediction on a graph folder, from tables to predictions, without loading it."""
 
-import json
 import os
 import shutil
 import signal
@@ -159,10 +158,13 @@ def test_a_killed_training_goes_on(tmp_path, place):
 
 
 _PEAK = """
-import sys, threading
-sys.argv = ["graphconv", *sys.argv[1:]]
-from graphconv.commands import cli
-code = cli._run()
+import sys
+code = 0
+if sys.argv[1:]:
+    from graphconv.commands import cli
+    code = cli._run()
+else:
+    import torch
 peak = next(l for l in open("/proc/self/status") if l.startswith("VmHWM")).split()[1]
 print(peak, file=sys.stderr)
 sys.exit(code)
@@ -199,5 +201,6 @@ def test_the_path_of_make_scale_stays_under_a_cap(tmp_path):
         "train": peak("train", "graph", *mini, "-o", "model", "-q"),
         "predict": peak("predict", "model", "graph", "-o", "p.parquet", "-q"),
     }  # fmt: skip
-    assert all(number < 700 << 20 for number in peaks.values()), json.dumps(peaks)
+    of_torch = peak()  # one for CUDA takes half a gigabyte more than another
+    assert all(number < of_torch + (300 << 20) for number in peaks.values()), (of_torch, peaks)
     assert len(pd.read_parquet(tmp_path / "p.parquet")) == 10_000
