@@ -651,10 +651,12 @@ def test_neighbours_in_a_directed_graph_go_both_ways_without_loops():
 def test_threads_of_libraries_change_no_bit():
     # Of this graph scikit-learn's decomposition has other last bits with two threads.
     graph = generated_graphs.split(generated_graphs.generate("no features"))
+    other = generated_graphs.generate("no features", 1)
 
     def with_threads(number):
         with threadpool_limits(number):
             clf = make_estimator("boosted-trees", max_iterations=20, random_state=0)
-            return clf.fit(graph).uncalibrated_
+            return clf.fit(graph).uncalibrated_, clf.uncalibrated(other)
 
-    np.testing.assert_array_equal(with_threads(1), with_threads(2))
+    for one, two in zip(with_threads(1), with_threads(2), strict=True):
+        np.testing.assert_array_equal(one, two)
