@@ -182,6 +182,24 @@ def test_a_hub_is_cut_down_to_what_the_model_uses_most(monkeypatch):
         assert part.probability == pytest.approx(full[part.item], abs=1e-6)
 
 
+def test_neighbours_are_cut_down_to_those_that_a_walk_visits_most(monkeypatch):
+    """Visits on the way count, not only where it ends."""
+    karate = load_dataset("karate")
+    looped = karate.adjacency.toarray() + np.eye(34)
+    step = looped / looped.sum(axis=1, keepdims=True)
+    first = step[8]
+    second = first @ step
+
+    def most(use):
+        order = np.argsort(-use, kind="stable")
+        return set(order[order != 8][:5].tolist())
+
+    monkeypatch.setattr(explain_module, "WORK", 0)
+    monkeypatch.setattr(explain_module, "FEWEST_EDITS", 5)
+    found = {part.item for part in explain(fit_gcn(karate), 8).neighbours}
+    assert found == most(first + second) != most(second)
+
+
 @pytest.mark.parametrize(("steps", "n_tried"), [(2, 40), (8, 10)])
 def test_what_sees_far_is_cut_down_more(monkeypatch, steps, n_tried):
     karate = load_dataset("karate")
