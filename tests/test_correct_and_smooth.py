@@ -58,9 +58,11 @@ def test_nodes_without_neighbours_keep_what_the_model_said():
     np.testing.assert_allclose(found[2], said[2], atol=1e-6)
 
 
-def test_several_labels_stay_between_none_and_all():
+@pytest.mark.parametrize("of_other", [0.5, 0.9, 0.1])  # what is corrected may leave the bounds
+def test_several_labels_stay_between_none_and_all(of_other):
     pair = Graph([[0, 1], [1, 0]])
     said = np.full((2, 1, 3), 0.5, dtype=np.float32)
+    said[1] = of_other
     found = correct_and_smooth(pair, said, np.array([0]), np.array([[1, 0, 1]]))
     assert ((found >= 0) & (found <= 1)).all()
     assert (found[1, 0] > 0.5).tolist() == [True, False, True]

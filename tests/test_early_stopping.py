@@ -195,6 +195,15 @@ def test_without_validation_at_most_200_epochs(max_epochs, expected):
     assert np.isnan(state.epochs[-1].validation_accuracy).all()
 
 
+@pytest.mark.parametrize(("rule", "watched"), [("best", True), ("none", False), ("none", True)])
+def test_others_may_run_longer(rule, watched):
+    settings = replace(
+        SHORT, early_stopping=rule, max_epochs=MAX_EPOCHS_UNWATCHED + 5, patience=999
+    )
+    _, state = run(small_graph(), settings, watched=watched)
+    assert len(state.epochs) == MAX_EPOCHS_UNWATCHED + 5
+
+
 def test_early_stopping_none_runs_to_the_end():
     _, state = run(small_graph(), replace(SHORT, patience=1))
     assert len(state.epochs) == SHORT.max_epochs

@@ -99,6 +99,7 @@ def test_normalised_it_leaves_out_whole_columns(to_features):
     network = build_model(graph, settings, [3, 4])
     first, second = (network.parameters[f"layers.{k}.weight"] for k in (0, 1))
     gain = network.parameters["gain"]
+    assert (gain == 1).all()  # before anything is learned
     with torch.no_grad():
         gain[:, 0, 0, 0] = torch.tensor([0.5, 3.0])
     powers = [np.linalg.matrix_power(a_hat(), k) for k in range(3)]
