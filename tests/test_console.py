@@ -102,6 +102,8 @@ def test_warnings_are_lines(monkeypatch, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.warn("two\nlines", UserWarning, stacklevel=1)
+        for kind in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
+            warnings.warn("a function will go", kind, stacklevel=1)
     assert capsys.readouterr().err == "warning: two lines\n"
     assert one_line(" a\n b ") == "a b"
 

@@ -195,8 +195,10 @@ class MemoryGroup:
     def peak(self):
         return int((self.folder / "memory.max_usage_in_bytes").read_text())
 
+    @property
     def enter(self):
-        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
+        """What comes before a command so that it enters."""
+        return ("sh", "-c", f'echo $$ > "{self.folder}/cgroup.procs" && exec "$@"', "sh")
 
 
 @pytest.fixture
@@ -232,7 +234,7 @@ def test_a_real_control_group_decides_how_to_train(group, tmp_path):
         "g = read_npz(Path('many.npz')); print(a())"
     )
     group.limit(4_000_000_000)
-    loaded = call(sys.executable, "-c", code, cwd=tmp_path, preexec_fn=group.enter)
+    loaded = call(*group.enter, sys.executable, "-c", code, cwd=tmp_path)
     assert 0 < int(loaded.out) < 4_000_000_000
     base = group.peak()
     train = ("train", "many.npz", "--preset", "robust", "--hidden", "256", "--max-epochs", "1")
@@ -244,7 +246,7 @@ def test_a_real_control_group_decides_how_to_train(group, tmp_path):
         limit = base + megabytes * 1_000_000
         group.limit(limit)
         command = graphconv(*train, "-o", f"model-{megabytes}")
-        done = call(*command, cwd=tmp_path, preexec_fn=group.enter)
+        done = call(*group.enter, *command, cwd=tmp_path)
         assert done.code == code, done
         assert any(said in line for line in done.err), done.err
         assert ("mini-batches instead" in "".join(done.err)) == (megabytes == 370)

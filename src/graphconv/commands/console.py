@@ -230,9 +230,14 @@ def _numbers(progress: Epoch) -> str:
 
 
 def show_warnings_as_lines() -> None:
-    """Print warnings as one line each, without the place in the code they come from."""
+    """Print warnings as one line each, without the place in the code they come from.
+
+    What a library says to programmers, that a function will go, is nothing a user can mend.
+    """
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        if issubclass(category, (DeprecationWarning, PendingDeprecationWarning, FutureWarning)):
+            return
         text = message.args[0] if isinstance(message, Warning) and message.args else message
         print(f"warning: {printable(one_line(as_options(text)))}", file=sys.stderr, flush=True)
 
