@@ -106,6 +106,8 @@ def test_defaults_are_what_people_rely_on(name):
 
 def test_parameters_take_precedence_over_chosen_settings():
     assert make_estimator("sgc", dataset="cora", C=0.5).C == 0.5
+    assert make_estimator("sgc", dataset="cora").C == 30
+    assert make_estimator("sgc").C != 30
 
 
 class TestLabelPropagation:

@@ -182,6 +182,11 @@ def test_what_methods_are_chosen_by():
               if name != "micro-f1"}  # fmt: skip
     assert steady["accuracy"] == pytest.approx((0.9 + 0.5 + 0.1 + 0.8) / 4)
     assert steady["balanced-accuracy"] == pytest.approx((1.5 / 3 + 0.8) / 2)
+    of_three = MEASURES["balanced-accuracy"].steady(
+        np.array([0, 1, 1, 2]),
+        np.array([[0.9, 0, 0.1], [0.4, 0.6, 0], [0.8, 0.2, 0], [0.5, 0, 0.5]]),
+    )
+    assert of_three == pytest.approx((0.9 + 0.4 + 0.5) / 3)
     for name in ("macro-f1", "roc-auc", "average-precision"):
         assert steady[name] == MEASURES[name].score(labels, shares)
     given = np.array([[0.9, 0.2], [0.5, 0.4]])
