@@ -156,6 +156,18 @@ def test_removal_finds_the_edge_and_the_feature_that_matter():
         explain_by_removal(relabel, graph, 0, ["a", "b"], label="c")
 
 
+def test_removal_names_edges_as_they_lead():
+    """From 0 to 1, from 2 to 0, and between 0 and 3 in both directions."""
+    edges = np.zeros((4, 4))
+    edges[0, 1] = edges[2, 0] = edges[0, 3] = edges[3, 0] = 1
+    graph = Graph(edges, directed=True, node_ids=list("wxyz"))
+    why = explain_by_removal(lambda _: np.full((4, 2), 0.5), graph, "w", ["a", "b"])
+    assert {part.item for part in why.edges} == {("w", "x"), ("y", "w"), ("w", "z")}
+    both_ways = Graph(edges + edges.T, node_ids=list("wxyz"))
+    why = explain_by_removal(lambda _: np.full((4, 2), 0.5), both_ways, "w", ["a", "b"])
+    assert {part.item for part in why.edges} == {("w", "x"), ("w", "y"), ("w", "z")}
+
+
 @pytest.mark.parametrize("as_matrix", [np.array, sp.csr_array])
 def test_without_a_measured_feature_a_node_has_the_usual_value(as_matrix):
     """A node is the more "b" the later its year: 2002 is little beside the median, all beside 0."""

@@ -95,7 +95,7 @@ def explain_by_removal(
     }
     columns, about_features = _strongest(sizes, "feature", most_edits)
     edges = [
-        contribution((ids[position], ids[other]), _without_edge(graph, position, other))
+        contribution(_ends(graph, position, other), _without_edge(graph, position, other))
         for other in neighbours
     ]
     names = graph.feature_names
@@ -123,6 +123,13 @@ def explain_by_removal(
         notes=tuple(note for note in (about_edges, about_features) if note),
         directed=graph.directed,
     )
+
+
+def _ends(graph: Graph, node: int, other: int) -> tuple[Any, Any]:
+    """The ids of an edge's ends: the node's own first, or that where a directed edge begins."""
+    is_led_to = graph.directed and not graph.adjacency[node, other]
+    one, two = graph.node_ids[[other, node] if is_led_to else [node, other]].tolist()
+    return one, two
 
 
 def _weights(graph: Graph, node: int) -> dict[int, float]:
