@@ -193,9 +193,11 @@ def _most_telling(graph: Graph, found: Array, most: int) -> list[int]:
     share = members / members.sum()
     overall = share @ means
     between = share @ (means - overall) ** 2
-    exact = features.astype(np.float64)
-    squares = exact.multiply(exact) if sp.issparse(exact) else exact**2
-    of_squares = np.asarray(squares.mean(axis=0)).ravel()
+    if sp.issparse(features):
+        exact = features.astype(np.float64)
+        of_squares = np.asarray(exact.multiply(exact).mean(axis=0)).ravel()
+    else:  # without a copy, which may be large
+        of_squares = np.einsum("ij,ij->j", features, features, dtype=np.float64) / len(features)
     variance = of_squares - overall**2
     # A share of the variance, so that scale does not count, and less the fewer nodes have the
     # feature. A constant's is rounding error over rounding error.
