@@ -45,7 +45,8 @@ struct Propagate {
     const T* bias = nullptr;  // (width,) or null
     // Of two terms that lie side by side, one is summed, the other the node's own.
     std::int64_t dense_stride = width;  // from a row of dense to the next
-    const T* own = nullptr;             // (n_rows, width) of rows `dense_stride` apart, or null
+    const T* own = nullptr;             // (n_own, width) of rows `dense_stride` apart, or null
+    std::int64_t n_own = 0;
     T* copy = nullptr;  // (n_rows, width) of rows `out_stride` apart, or null: what dense is
 };
 
@@ -135,6 +136,23 @@ struct NormaliseRows {
     bool relu;
 };
 
+template <class T>
+struct NormaliseColumns {
+    const T* dense;     // (n_rows, width)
+    const T* gain;      // (width,)
+    const T* shift;     // (width,)
+    const T* gradient;  // like dense; backward
+    T* mean;            // (width,)
+    T* variance;        // (width,)
+    T* out;             // like dense
+    T* gain_gradient;   // (width,), backward
+    T* shift_gradient;  // (width,), backward
+    std::int64_t n_rows, width;
+    T epsilon;
+    bool relu;
+    bool measures;  // whether mean and variance are those of dense, which are written, or given
+};
+
 template <class T, class I>
 struct PropagateSparse {
     Rows<T, I> rows;
@@ -206,6 +224,8 @@ struct Kernels {
     void (*wide_product_backward)(const HiddenProduct<T>&);
     void (*normalise_rows)(const NormaliseRows<T>&);
     void (*normalise_rows_backward)(const NormaliseRows<T>&);
+    void (*normalise_columns)(const NormaliseColumns<T>&);
+    void (*normalise_columns_backward)(const NormaliseColumns<T>&);
     void (*walks)(const Walks<T, I>&);
     void (*loss)(const Loss<T>&);
     void (*adam)(const Adam<T>&);

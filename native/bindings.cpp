@@ -125,6 +125,97 @@ nb::object normalise_rows_backward(nb::handle gradient, nb::handle dense, nb::ha
     return nb::make_tuple(for_dense, for_gain, for_shift);
 }
 
+// Columns to be normalised, by statistics of their own or by given ones.
+class NormaliseColumnsArrays {
+public:
+    NormaliseColumnsArrays(nb::handle gradient, nb::handle dense, nb::handle gain, nb::handle shift,
+                           nb::handle epsilon, nb::handle relu, nb::handle mean,
+                           nb::handle variance)
+        : dense_(dense, "dense"),
+          gain_(gain, "gain"),
+          shift_(shift, "shift"),
+          gradient_(gradient, "gradient", true),
+          epsilon_(number(epsilon, "epsilon")),
+          relu_(PyObject_IsTrue(relu.ptr()) == 1),
+          measures_(mean.is_none()) {
+        require_float_matrix(dense_);
+        if (mean.is_none() != variance.is_none()) fail("mean and variance belong together");
+        Array given_mean(mean, "mean", true), given_variance(variance, "variance", true);
+        for (const Array* each : {&gain_, &shift_, &given_mean, &given_variance}) {
+            each->require_elements(dense_.size(1), ", one for each column of dense");
+            each->require_kind(dense_.kind(), " like dense");
+        }
+        gradient_.require_kind(dense_.kind(), " like dense");
+        gradient_.require_elements(dense_.n_elements(), " like dense");
+        mean_ = measures_ ? new_like(gain_) : nb::borrow(mean);
+        variance_ = measures_ ? new_like(gain_) : nb::borrow(variance);
+    }
+
+    const Array& dense() const { return dense_; }
+    const Array& gain() const { return gain_; }
+    const nb::object& mean() const { return mean_; }
+    const nb::object& variance() const { return variance_; }
+
+    // Calls body(type of an element, arguments), which adds what is still missing.
+    template <class Body>
+    void run(const Array& out, Body body) const {
+        const Array mean(mean_, "mean"), variance(variance_, "variance");
+        with_types(dense_.kind(), false, [&](auto t, auto i) {
+            using T = decltype(t);
+            NormaliseColumns<T> a{};
+            a.dense = dense_.data<const T>();
+            a.gain = gain_.data<const T>();
+            a.shift = shift_.data<const T>();
+            a.gradient = gradient_.none() ? nullptr : gradient_.data<const T>();
+            a.mean = mean.data<T>();
+            a.variance = variance.data<T>();
+            a.out = out.data<T>();
+            a.n_rows = dense_.size(0);
+            a.width = dense_.size(1);
+            a.epsilon = T(epsilon_);
+            a.relu = relu_;
+            a.measures = measures_;
+            body(a, kernels<T, decltype(i)>());
+        });
+    }
+
+private:
+    Array dense_, gain_, shift_, gradient_;
+    double epsilon_;
+    bool relu_, measures_;
+    nb::object mean_, variance_;
+};
+
+// What is normalised, and the mean and variance it was normalised by.
+nb::object normalise_columns(nb::handle dense, nb::handle gain, nb::handle shift,
+                             nb::handle epsilon, nb::handle relu, nb::handle mean,
+                             nb::handle variance) {
+    const NormaliseColumnsArrays given(nb::none(), dense, gain, shift, epsilon, relu, mean,
+                                       variance);
+    nb::object result = new_like(given.dense());
+    given.run(Array(result, "out"),
+              [](const auto& a, const auto& kernels) { kernels.normalise_columns(a); });
+    return nb::make_tuple(result, given.mean(), given.variance());
+}
+
+// Gradients for dense, gain and shift.
+nb::object normalise_columns_backward(nb::handle gradient, nb::handle dense, nb::handle gain,
+                                      nb::handle shift, nb::handle epsilon, nb::handle relu,
+                                      nb::handle mean, nb::handle variance) {
+    if (gradient.is_none()) throw nb::type_error("gradient must be a numpy array, got NoneType");
+    const NormaliseColumnsArrays given(gradient, dense, gain, shift, epsilon, relu, mean, variance);
+    nb::object for_dense = new_like(given.dense());
+    nb::object for_gain = new_like(given.gain()), for_shift = new_like(given.gain());
+    const Array to_gain(for_gain, "gain"), to_shift(for_shift, "shift");
+    given.run(Array(for_dense, "out"), [&](auto& a, const auto& kernels) {
+        using T = std::remove_pointer_t<decltype(a.out)>;
+        a.gain_gradient = to_gain.data<T>();
+        a.shift_gradient = to_shift.data<T>();
+        kernels.normalise_columns_backward(a);
+    });
+    return nb::make_tuple(for_dense, for_gain, for_shift);
+}
+
 // The gradient, or None if it is not wanted; losses and shares of right rows.
 nb::object loss(nb::handle logits, nb::handle labels, nb::handle weight, nb::handle with_gradient) {
     const Array given(logits, "logits"), wanted(labels, "labels"), counts(weight, "weight");
@@ -253,6 +344,11 @@ NB_MODULE(_native, m) {
           any("epsilon"), any("relu"), any("added"));
     m.def("normalise_rows_backward", graphconv::normalise_rows_backward, any("gradient"),
           any("dense"), any("gain"), any("shift"), any("epsilon"), any("relu"));
+    m.def("normalise_columns", graphconv::normalise_columns, any("dense"), any("gain"),
+          any("shift"), any("epsilon"), any("relu"), any("mean"), any("variance"));
+    m.def("normalise_columns_backward", graphconv::normalise_columns_backward, any("gradient"),
+          any("dense"), any("gain"), any("shift"), any("epsilon"), any("relu"), any("mean"),
+          any("variance"));
     m.def("loss", graphconv::loss, any("logits"), any("labels"), any("weight"),
           any("with_gradient"));
     m.def("adam", graphconv::adam, any("parameter"), any("gradient"), any("mean"), any("square"),

@@ -73,16 +73,24 @@ private:
 
 nb::object propagate(nb::handle rows, nb::handle dense, nb::handle row_scale,
                      nb::handle column_scale, nb::handle self_weight, nb::handle entry_scale,
-                     nb::handle bias) {
+                     nb::handle bias, nb::handle own) {
     const PropagateArrays given(rows, dense, row_scale, column_scale, self_weight, entry_scale);
     const std::int64_t width = given.dense().size(1);
-    const Array added(bias, "bias", true);
+    const Array added(bias, "bias", true), each(own, "own", true);
     added.require_kind(given.dense().kind(), " like dense");
     added.require_elements(width, ", one for each column");
+    each.require_kind(given.dense().kind(), " like dense");
+    each.require_dimensions(2);
+    if (!each.none() && each.size(1) != width) {
+        fail("own must have " + std::to_string(width) + " columns, like dense, got " +
+             std::to_string(each.size(1)));
+    }
     nb::object result = new_matrix(given.n_rows(), width, given.dense().kind());
     given.run(Array(result, "out"), 0, width, width, 0, [&](auto& a) {
         using T = std::remove_pointer_t<decltype(a.out)>;
         a.bias = added.none() ? nullptr : added.data<const T>();
+        a.own = each.none() ? nullptr : each.data<const T>();
+        a.n_own = each.none() ? 0 : each.size(0);
     });
     return result;
 }
@@ -106,6 +114,7 @@ nb::object propagate_beside(nb::handle rows, nb::handle dense, nb::handle row_sc
     given.run(Array(result, "out"), width, width, width, 0, [&](auto& a) {
         using T = std::remove_pointer_t<decltype(a.out)>;
         a.own = given.dense().template data<const T>();
+        a.n_own = given.n_rows();
         a.bias = added.none() ? nullptr : added.data<const T>();
     });
     return result;
@@ -473,7 +482,8 @@ nb::object wide_product_backward(nb::handle gradient, nb::handle dense, nb::hand
 void bind_products(nb::module_& m) {
     const auto any = [](const char* name) { return nb::arg(name).none(); };
     m.def("propagate", propagate, any("rows"), any("dense"), any("row_scale"), any("column_scale"),
-          any("self_weight"), any("entry_scale"), any("bias") = nb::none());
+          any("self_weight"), any("entry_scale"), any("bias") = nb::none(),
+          any("own") = nb::none());
     m.def("propagate_beside", propagate_beside, any("rows"), any("dense"), any("row_scale"),
           any("column_scale"), any("entry_scale"), any("bias"));
     m.def("propagate_beside_backward", propagate_beside_backward, any("rows"), any("gradient"),

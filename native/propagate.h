@@ -39,7 +39,7 @@ GRAPHCONV_INLINE void prefetch(const T* from) {
 // column_scale (n_columns,) or null
 // entry_scale  (n_entries,) or null: column_scale[j_e], looked up beforehand. Past the caches every
 //              entry waits for two far places, a row and its scale; so for one only.
-// own          (n_rows, width) or null
+// own          (n_own, width): nothing is added past its end
 // bias         (width,) or null
 // out          (n_rows, width), every element written
 // copy         (n_rows, width) or null, every element written
@@ -122,7 +122,7 @@ struct PropagateRows {
                     row);
             }
             if (a.row_scale != nullptr) sum.scale(a.row_scale[i]);
-            if (a.own != nullptr) {
+            if (i < a.n_own) {
                 Tile own;
                 own.load(a.own + i * stride + column, last);
                 sum.add(own);

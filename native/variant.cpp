@@ -8,6 +8,7 @@
 #include "feature_product_transposed.h"
 #include "hidden_product.h"
 #include "loss.h"
+#include "normalise_columns.h"
 #include "normalise_rows.h"
 #include "packed_product.h"
 #include "propagate.h"
@@ -40,6 +41,8 @@ constexpr Kernels<T, I> kernels() {
             wide_product_backward<T>,
             normalise_rows<T>,
             normalise_rows_backward<T>,
+            normalise_columns<T>,
+            normalise_columns_backward<T>,
             walks<T, I>,
             loss<T>,
             adam<T>};

@@ -127,6 +127,11 @@ def big_results(native: ModuleType) -> dict[str, Array]:
         )
         results[f"{which} for dense"] = for_dense
         results[f"{which} for gain and shift"] = np.stack(for_weights) / 99
+        weights = gain.reshape(1, -1), shift.reshape(1, -1), 1e-5, True
+        results[f"columns {which}"] = native.normalise_columns(dense, *weights)[0]
+        for_dense, *for_weights = native.normalise_columns_backward(gradient, dense, *weights)
+        results[f"columns {which} for dense"] = for_dense
+        results[f"columns {which} for gain and shift"] = np.stack(for_weights) / 99
     results.update(_wide_results(native, one, many))
     logits = rng.standard_normal((3000, 5, 7)).astype(np.float32)
     results["loss gradient"], results["loss"] = native.loss(

@@ -48,6 +48,15 @@ def test_many_steps_are_personalised_pagerank():
     np.testing.assert_allclose(logits, dense_logits(network, 200, 0.2)[1], rtol=1e-5)
 
 
+def test_all_steps_are_one_step_of_the_plan():
+    settings = Settings(model="appnp", hidden=(5,), steps=4, restart=0.2)
+    network = build_model(PATH, settings, [3])
+    plan = network.plan(make_batch(PATH, n_hops=4), drops=True)
+    names = [type(call[0].__self__).__name__ for call in plan._forward_calls]
+    assert names[-1] == "PowerSum"
+    assert not {"NeighbourSum", "AddMultiple", "Multiply"} & set(names)
+
+
 def test_other_rules_are_refused():
     with pytest.raises(ValueError, match="propagation must be 'renormalised' with appnp"):
         fit_gcn(PATH, overrides={"model": "appnp", "propagation": "chebyshev"})

@@ -10,6 +10,7 @@ from graphconv.engine.agreement import agreement_slopes, drawn_nodes
 from graphconv.engine.batches import make_batch
 from graphconv.engine.network import Network
 from graphconv.engine.objective import LabelledBatch, Objective
+from graphconv.kernels import Dropout
 from graphconv.training.fit import build_model, fit_gcn, full_batches
 
 PATH = Graph(
@@ -76,7 +77,7 @@ def test_narrow_features_are_propagated_before_their_product(targets):
         steps = [
             type(call[0].__self__).__name__ for call in network.plan(batch, True)._forward_calls
         ]
-        is_first = steps.index("NeighbourSum") < steps.index(
+        is_first = steps.index("PowerSum") < steps.index(
             "WideProduct" if graph is PATH else "FeatureProduct"
         )
         assert is_first == (graph is PATH)
@@ -126,32 +127,24 @@ def test_normalised_it_leaves_out_whole_columns(to_features):
 
 def test_agreement_is_the_slope_of_its_loss():
     generator = torch.Generator().manual_seed(0)
-    logits = [
-        torch.randn(3, 2, 4, generator=generator, dtype=torch.float64, requires_grad=True)
-        for _ in range(3)
-    ]
-    shares = [own.softmax(dim=2) for own in logits]
-    sharp = torch.stack(shares).mean(dim=0).detach() ** 2
-    wanted = sharp / sharp.sum(dim=2, keepdim=True)
-    loss = sum(((own - wanted) ** 2).sum() for own in shares) / 3
-    by_torch = torch.autograd.grad(loss, logits)
-    ours = agreement_slopes([own.detach() for own in logits], temperature=0.5)
-    torch.testing.assert_close(list(by_torch), ours)
+    # Three rows, three copies of two replicas, four classes.
+    logits = torch.randn(3, 3, 2, 4, generator=generator, dtype=torch.float64, requires_grad=True)
+    shares = logits.softmax(dim=3)
+    sharp = shares.mean(dim=1, keepdim=True).detach() ** 2
+    wanted = sharp / sharp.sum(dim=3, keepdim=True)
+    (by_torch,) = torch.autograd.grad(((shares - wanted) ** 2).sum() / 3, logits)
+    torch.testing.assert_close(agreement_slopes(logits.detach(), temperature=0.5), by_torch)
 
 
 def test_agreement_of_several_labels_is_the_slope_of_its_loss():
     generator = torch.Generator().manual_seed(0)
-    logits = [
-        torch.randn(3, 1, 4, generator=generator, dtype=torch.float64, requires_grad=True)
-        for _ in range(2)
-    ]
-    shares = [own.sigmoid() for own in logits]
-    mean = torch.stack(shares).mean(dim=0).detach()
+    logits = torch.randn(3, 2, 1, 4, generator=generator, dtype=torch.float64, requires_grad=True)
+    shares = logits.sigmoid()
+    mean = shares.mean(dim=1, keepdim=True).detach()
     wanted = mean**4 / (mean**4 + (1 - mean) ** 4)
-    loss = sum((2 * (own - wanted) ** 2).sum() for own in shares) / 2 / 4
-    by_torch = torch.autograd.grad(loss, logits)
-    ours = agreement_slopes([own.detach() for own in logits], 0.25, is_multilabel=True)
-    torch.testing.assert_close(list(by_torch), ours)
+    (by_torch,) = torch.autograd.grad((2 * (shares - wanted) ** 2).sum() / 2 / 4, logits)
+    ours = agreement_slopes(logits.detach(), 0.25, is_multilabel=True)
+    torch.testing.assert_close(ours, by_torch)
 
 
 @pytest.mark.parametrize(("warmup", "weight"), [(0, 0.7), (1, 0.7), (2, 0.35), (10, 0.07)])
@@ -175,7 +168,11 @@ def test_gradient_of_labels_and_agreement_together(warmup, weight):
     labels = torch.tensor([0, 1])
     for copy in range(2):
         plan = network.plan(training.batch, drops=True)
-        logits = _as_torch(network, plan, network.dropouts(1, copy))
+        dropouts = [
+            Dropout(own.keys[copy : copy + 1], own.threshold)
+            for own in network.copied(2).dropouts(1)
+        ]
+        logits = _as_torch(network, plan, dropouts)
         loss = loss + torch.nn.functional.cross_entropy(logits[:2], labels) / 2
         shares.append(logits.softmax(dim=1))
     sharp = torch.stack(shares).mean(dim=0).detach() ** 2

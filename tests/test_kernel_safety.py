@@ -40,7 +40,9 @@ def good_calls(index: Any) -> dict[str, tuple[Any, ...]]:
     ids, labels = np.arange(4), np.array([0, 1, 2, 3])
     bounds = np.array([0, 2]), np.array([2, 4])
     return {
-        "propagate": (square, floats(4, 8), floats(4), floats(4), 1.0, floats(8), floats(8)),
+        "propagate": (
+            *(square, floats(4, 8), floats(4), floats(4), 1.0, floats(8), floats(8), floats(4, 8)),
+        ),
         "propagate_beside": (square, floats(4, 8), floats(4), floats(4), floats(8), floats(4)),
         "propagate_beside_backward": (square, floats(4, 8), floats(4), floats(4), floats(8)),
         "propagate_dropped": (square, floats(4, 8), DROPPED, ids, floats(4), floats(4), 1.0),
@@ -64,6 +66,13 @@ def good_calls(index: Any) -> dict[str, tuple[Any, ...]]:
         "normalise_rows": (floats(4, 8), floats(2, 4), floats(2, 4), 1e-5, True, floats(4, 8)),
         "normalise_rows_backward": (
             *(floats(4, 8), floats(4, 8), floats(2, 4), floats(2, 4), 1e-5, True),
+        ),
+        "normalise_columns": (
+            *(floats(4, 8), floats(2, 4), floats(2, 4), 1e-5, True, floats(2, 4), floats(2, 4)),
+        ),
+        "normalise_columns_backward": (
+            *(floats(4, 8), floats(4, 8), floats(2, 4), floats(2, 4), 1e-5, True),
+            *(floats(2, 4), floats(2, 4)),
         ),
         "loss": (floats(4, 2, 4), labels, np.full(4, 0.25), True),
         "adam": (floats(4, 8), floats(4, 8), floats(4, 8), floats(4, 8), 1, 0.1, 0.0),
@@ -95,6 +104,13 @@ GOOD_TOO = {
     ("normalise_rows", 5, "one dimension more"),
     ("normalise_rows_backward", 0, "one dimension more"),
     ("normalise_rows_backward", 3, "one dimension more"),
+    ("normalise_columns", 0, "shorter"),
+    ("normalise_columns", 0, "longer"),
+    *(("normalise_columns", place, "one dimension more") for place in (1, 2, 5, 6)),
+    *(("normalise_columns_backward", place, "one dimension more") for place in (0, 2, 3, 6, 7)),
+    # Of a node's own only those rows count that are there.
+    ("propagate", 7, "shorter"),
+    ("propagate", 7, "longer"),
     ("hidden_product_backward", 0, "one dimension more"),
     ("wide_product", 5, "one dimension more"),
     ("wide_product_backward", 0, "one dimension more"),

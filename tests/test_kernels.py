@@ -101,6 +101,16 @@ def test_propagate_has_no_self_term_past_the_end_of_dense(kernel: ModuleType) ->
     assert out.tolist() == [[1, 10], [2, 20], [0, 0]]
 
 
+@pytest.mark.parametrize("n_own", [0, 2, 4, 6])
+def test_propagate_adds_what_leading_rows_have_of_their_own(kernel: ModuleType, n_own: int) -> None:
+    own = np.arange(12, dtype=np.float32).reshape(6, 2)[:n_own].copy()
+    scale, bias = np.full(4, 2, np.float32), np.array([[100, 200]], np.float32)
+    out = kernel.propagate(PATH, HEIGHTS, scale, None, 0.0, None, bias, own)
+    want = np.array([[104, 240], [110, 300], [104, 240], [100, 200]])
+    want[: min(n_own, 4)] += own[:4].astype(int)
+    assert out.tolist() == want.tolist()
+
+
 def test_feature_product_without_dropout(kernel: ModuleType) -> None:
     out = kernel.feature_product(PATH, HEIGHTS)
     assert out.tolist() == [[2, 20], [5, 50], [2, 20], [0, 0]]

@@ -11,27 +11,28 @@ from graphconv.commands.torchrun import ParallelRequest
 from graphconv.commands.training_job import ModelRequest
 from graphconv.engine._steps import BatchNorm, Given
 from graphconv.engine.batches import make_batch
+from graphconv.engine.objective import Objective
 from graphconv.storage.stored_graph import store_graph
-from graphconv.training.fit import build_model, fit_gcn
+from graphconv.training.fit import build_model, fit_gcn, full_batches
 
 
 def weights(gain, shift, mean=0.0, variance=1.0):
     return tuple(np.array([[own]], dtype=np.float64) for own in (gain, shift, mean, variance))
 
 
-def test_two_rows_by_hand():
+def test_two_rows_by_hand(kernel):
     own = weights(gain=3.0, shift=1.0)
-    out = BatchNorm(trains=True).forward(Given((np.array([[2.0], [6.0]]),), own, None))
+    out = BatchNorm(kernel, trains=True).forward(Given((np.array([[2.0], [6.0]]),), own, None))
     # Mean 4 and variance 4: -1 and 1, which are multiplied by 3, plus 1.
     np.testing.assert_allclose(out, [[-2.0], [4.0]], atol=1e-5)
     # A tenth of the way from 0 to 4, and from 1 to 4.
     np.testing.assert_allclose([own[2].item(), own[3].item()], [0.4, 1.3])
 
 
-def test_prediction_takes_what_training_left_and_changes_nothing():
+def test_prediction_takes_what_training_left_and_changes_nothing(kernel):
     own = weights(gain=3.0, shift=1.0, mean=2.0, variance=16.0)
     before = [each.copy() for each in own]
-    step = BatchNorm(trains=False)
+    step = BatchNorm(kernel, trains=False)
     alone = step.forward(Given((np.array([[6.0]]),), own, None))
     np.testing.assert_allclose(alone, [[4.0]], atol=1e-5)  # (6 - 2) / 4 * 3 + 1
     together = step.forward(Given((np.array([[6.0], [-50.0]]),), own, None))
@@ -40,26 +41,49 @@ def test_prediction_takes_what_training_left_and_changes_nothing():
         np.testing.assert_array_equal(each, other)
 
 
+@pytest.mark.parametrize("relu", [True, False])
 @pytest.mark.parametrize("trains", [True, False])
-def test_gradients_are_those_of_torch(trains):
+def test_gradients_are_those_of_torch(kernel, trains, relu):
     generator = torch.Generator().manual_seed(0)
     x, slope = (torch.randn(7, 6, generator=generator, dtype=torch.float64) for _ in range(2))
     gain, shift, mean = (torch.randn(6, generator=generator, dtype=torch.float64) for _ in range(3))
     variance = torch.rand(6, generator=generator, dtype=torch.float64) + 0.5
     wanted = [own.requires_grad_() for own in (x, gain, shift)]
     out = torch.nn.functional.batch_norm(
-        x, mean.clone(), variance.clone(), gain, shift, training=trains, eps=BatchNorm.epsilon
+        torch.relu(x) if relu else x,
+        mean.clone(),
+        variance.clone(),
+        gain,
+        shift,
+        training=trains,
+        eps=BatchNorm.epsilon,
     )
     expected = torch.autograd.grad(out, wanted, slope)
     # Two replicas of three columns.
     own = tuple(each.detach().reshape(2, 3).numpy() for each in (gain, shift, mean, variance))
     given = Given((x.detach().numpy(),), own, None)
-    step = BatchNorm(trains)
+    step = BatchNorm(kernel, trains, relu)
     (for_x,), (for_gain, for_shift, *nothing) = step.backward(slope.numpy(), given)
     np.testing.assert_allclose(step.forward(given), out.detach().numpy())
     for found, right in zip((for_x, for_gain, for_shift), expected, strict=True):
         np.testing.assert_allclose(found.ravel(), right.numpy().ravel(), atol=1e-12)
     assert not np.any(nothing)
+
+
+def test_every_copy_moves_the_running_values():
+    graph = split(generate("dense embeddings", n_nodes=60), n_validation=10)
+    settings = Settings(hidden=(4,), normalisation="batch", dropout=0.0, copies=3)
+    network = build_model(graph, settings, [0, 1])
+    Objective(network, settings).gradients(full_batches(graph, settings, network)[0], epoch=0)
+    once = build_model(graph, settings, [0, 1])
+    batch = full_batches(graph, settings, once)[0].batch
+    with torch.no_grad():
+        once(batch, epoch=0)
+    mean = "layers.0.norm.mean"
+    moved = once.parameters[mean].detach()
+    assert moved.abs().max() > 0.01
+    # Nothing is dropped out, so all copies have the same mean: 0.1, then 0.19, then 0.271 of it.
+    torch.testing.assert_close(network.parameters[mean].detach(), 2.71 * moved)
 
 
 def test_the_bias_is_left_out_where_normalisation_takes_it_away():
@@ -69,10 +93,10 @@ def test_the_bias_is_left_out_where_normalisation_takes_it_away():
     assert biases == ["layers.2.bias"]
 
 
-def test_no_rows_leave_everything_as_it_is():
+def test_no_rows_leave_everything_as_it_is(kernel):
     own = weights(gain=3.0, shift=1.0, mean=2.0)
     given = Given((np.empty((0, 1)),), own, None)
-    assert BatchNorm(trains=True).forward(given).shape == (0, 1)
+    assert BatchNorm(kernel, trains=True).forward(given).shape == (0, 1)
     assert own[2].item() == 2
 
 

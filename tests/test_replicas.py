@@ -31,6 +31,10 @@ VARIANTS = {
     "wide": {"hidden": (64,)},
     "odd": {"hidden": (5,)},
     "odd, no dropout": {"hidden": (5,), "dropout": 0.0},
+    "copies": {"copies": 2},
+    "appnp": {"model": "appnp", "steps": 3},
+    "grand": {"model": "grand", "steps": 3, "copies": 3},
+    "grand, normalised": {"model": "grand", "steps": 3, "normalisation": "batch"},
 }
 
 
@@ -154,6 +158,9 @@ def test_size_of_a_team_follows_the_weights(monkeypatch):
     assert size(8, n_threads=3) == 12
     assert size(1000) == 2  # 64,000 weights each, 256 kB
     assert size(10_000) == 1
+    copied = build_model(graph, replace(SHORT, hidden=(8,), copies=2), SEEDS)
+    monkeypatch.setattr(kernels.select(), "get_threads", lambda: 3)
+    assert replicas.team_size(copied) == 6  # two replicas of two copies for each thread
 
 
 def test_some_replicas_are_copies():

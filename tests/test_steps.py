@@ -22,6 +22,7 @@ from graphconv.engine._steps import (
     LearnedSum,
     Multiply,
     NeighbourSum,
+    PowerSum,
     SumBesideOwn,
     WeightRows,
     WideProduct,
@@ -118,6 +119,30 @@ def test_neighbour_sum_gradient(graph, kernel, transposes):
     bias = numbers((1, 3), seed=4)
     assert torch.autograd.gradcheck(lambda x, b: run_step(step, (x,), (b,)), (x, bias))
     torch.testing.assert_close(run_step(step, (x,), (bias,)), run_step(step, (x,)) + bias)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("graph", [WEIGHTED, DIRECTED], ids=["weighted", "directed"])
+@pytest.mark.parametrize("targets", [None, [1]], ids=["whole", "leading blocks"])
+@pytest.mark.parametrize(("factor", "share"), [(1, 1), (0.9, 0.1), (0, 1)])
+def test_powers_of_a_sum(graph, kernel, targets, factor, share):
+    batch = make_batch(graph, targets, n_hops=3, dtype=np.float64)
+    rng = np.random.default_rng(3)
+    n_rows = batch.n_within[-1]
+    both = Scales(rng.random(n_rows) + 0.5, rng.random(n_rows) + 0.5)
+    x = numbers((n_rows, 3))
+    for scales in (both, Scales(both.rows), Scales()):
+        given = [
+            (kernels.select(kernel), batch, (batch.n_within[k], batch.n_within[k + 1]), scales, 0.7)
+            for k in (2, 1, 0)
+        ]
+        step = PowerSum(tuple(NeighbourSum(*own, factor) for own in given), share)
+        assert torch.autograd.gradcheck(lambda x, step=step: run_step(step, (x,)), x)
+        wanted = x
+        for own in given:
+            summed = run_step(NeighbourSum(*own), (wanted,))
+            wanted = factor * summed + share * x[: len(summed)]
+        torch.testing.assert_close(run_step(step, (x,)), wanted)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -165,6 +165,50 @@ def test_normalised_rows_by_hand(kernel: ModuleType) -> None:
     assert (for_gain.tolist(), for_shift.tolist()) == ([[0, 2]], [[0, 2]])
 
 
+def test_normalised_columns_by_hand(kernel: ModuleType) -> None:
+    # Mean 4, variance 4: the first column is -1 and 1 before the gain; after a ReLU the second is
+    # 0 and 2, so that it is -1 and 1 too.
+    dense = np.array([[2.0, -5.0], [6.0, 2.0]])
+    gain, shift = np.array([[3.0, 5.0]]), np.array([[1.0, -4.0]])
+    out, mean, variance = kernel.normalise_columns(dense, gain, shift, 0.0, True)
+    assert out.tolist() == [[-2, -9], [4, 1]]
+    assert (mean.tolist(), variance.tolist()) == ([[4, 1]], [[4, 1]])
+    known = np.array([[2.0, 2.0]]), np.array([[16.0, 4.0]])
+    out, *given = kernel.normalise_columns(dense, gain, shift, 0.0, False, *known)
+    assert out.tolist() == [[1, -21.5], [4, -4]]
+    assert [own.tolist() for own in given] == [own.tolist() for own in known]
+    gradient = np.array([[7.0, 3.0], [2.0, 1.0]])
+    for_dense, *for_weights = kernel.normalise_columns_backward(
+        gradient, dense, gain, shift, 0.0, True, *known
+    )
+    # Standard values are 0 and 1, then -1 and 0; nothing passes where the ReLU gives 0.
+    assert [own.tolist() for own in for_weights] == [[[2, -3]], [[9, 4]]]
+    assert for_dense.tolist() == [[5.25, 0], [1.5, 2.5]]
+    for_dense, *_ = kernel.normalise_columns_backward(gradient, dense, gain, shift, 0.0)
+    assert for_dense.tolist() == [[0, 0], [0, 0]]  # of two rows only the order can matter
+
+
+@needs_native
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("n_rows", [1, 255, 256, 257, 3000])
+def test_normalised_columns_are_those_of_the_reference(n_rows: int, relu: bool) -> None:
+    native, reference = kernels.select("native"), kernels.select("reference")
+    rng = np.random.default_rng(n_rows)
+    dense, gradient = rng.standard_normal((2, n_rows, 21))
+    dense += 100 * np.arange(21)  # sums of squares would cancel
+    gain, shift = rng.standard_normal((2, 3, 7))
+    for known in ((), (rng.standard_normal((3, 7)), rng.random((3, 7)))):
+        given = (gain, shift, 1e-5, relu, *known)
+        for name, arrays in (
+            ("normalise_columns", (dense,)),
+            ("normalise_columns_backward", (gradient, dense)),
+        ):
+            found = getattr(native, name)(*arrays, *given)
+            wanted = getattr(reference, name)(*arrays, *given)
+            for own, other in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(own, other, rtol=1e-9, atol=1e-9)
+
+
 @needs_native
 @pytest.mark.parametrize("width", [7, 32])
 def test_a_normalised_replica_gives_the_bits_of_its_single_run(width: int) -> None:

@@ -389,51 +389,44 @@ class LayerNorm(Step):
 class BatchNorm(Step):
     """Columns made mean 0 and variance 1 over the rows, times a gain, plus a shift.
 
-    In training mean and variance are those of the rows; the last two weights, which have no
-    gradient and are what prediction takes, then move a tenth of the way to them.
+    After a ReLU, if asked. In training mean and variance are those of the rows; the last two
+    weights, which have no gradient and are what prediction takes, then move a tenth of the way to
+    them.
     """
 
+    kernels: ModuleType
     trains: bool
+    relu: bool = False
     keeps: ClassVar[Keeps] = "input"
     epsilon = 1e-5
     share = 0.1
 
     def forward(self, given: Given) -> Array:
         (x,), (gain, shift, *running) = given.inputs, given.weights
-        mean, variance = self._statistics(x, running)
-        if self.trains:
-            for before, now in zip(running, (mean, variance), strict=True):
-                before += x.dtype.type(self.share) * (now - before)
-        factor = gain / np.sqrt(variance + x.dtype.type(self.epsilon))
-        return cast(Array, (x - mean.ravel()) * factor.ravel() + shift.ravel())
+        known = self._known(x, running)
+        out, *found = self.kernels.normalise_columns(
+            x, gain, shift, self.epsilon, self.relu, *known
+        )
+        if not known:
+            for before, every in zip(running, found, strict=True):
+                for now in every.reshape(-1, *before.shape):  # each copy of the replicas
+                    before += x.dtype.type(self.share) * (now - before)
+        return cast(Array, out)
 
     def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
-        (x,), (gain, _, *running) = given.inputs, given.weights
-        mean, variance = self._statistics(x, running)
-        spread = np.sqrt(variance + x.dtype.type(self.epsilon))
-        standard = (x - mean.ravel()) / spread.ravel()
-        for_gain = _column_sums(gradient * standard, len(gain))
-        for_shift = _column_sums(gradient, len(gain))
-        for_x = gradient
-        if self.trains:  # every row has a say in mean and variance
-            n_rows = x.dtype.type(max(1, len(x)))
-            along = for_shift.ravel() + standard * for_gain.ravel()
-            for_x = gradient - along / n_rows
-        nothing = tuple(np.zeros_like(own) for own in running)
-        return (for_x * (gain / spread).ravel(),), (for_gain, for_shift, *nothing)
+        (x,), (gain, shift, *running) = given.inputs, given.weights
+        for_x, *for_weights = self.kernels.normalise_columns_backward(
+            gradient, x, gain, shift, self.epsilon, self.relu, *self._known(x, running)
+        )
+        return (for_x,), (*for_weights, *(np.zeros_like(own) for own in running))
 
-    def _statistics(self, x: Array, running: list[Array]) -> list[Array]:
-        """Mean and variance of the columns, each (n_replicas, width)."""
-        if not self.trains or len(x) == 0:
-            return running
-        n_replicas, n_rows = len(running[0]), x.dtype.type(len(x))
-        mean = _column_sums(x, n_replicas) / n_rows
-        centred = x - mean.ravel()
-        return [mean, _column_sums(centred * centred, n_replicas) / n_rows]
+    def _known(self, x: Array, running: list[Array]) -> list[Array]:
+        """Mean and variance, each (n_replicas, width), where they are not those of the rows."""
+        return [] if self.trains and len(x) else running
 
 
 class NeighbourSum(Step):
-    """row_scale * (A + self_weight I) (column_scale * x) on a leading block of rows.
+    """factor * row_scale * (A + self_weight I) (column_scale * x) on a leading block of rows.
 
     A weight, if there is one, is a bias that is added, (n_replicas, n_out).
     """
@@ -445,6 +438,7 @@ class NeighbourSum(Step):
         shape: tuple[int, int],
         scales: Scales,
         self_weight: float,
+        factor: float = 1,
     ) -> None:
         n_out, n_in = shape
         self.kernels = kernels
@@ -455,6 +449,8 @@ class NeighbourSum(Step):
         self.row_scale = None if scales.rows is None else scales.rows[:n_out]
         self.column_scale = None if scales.columns is None else scales.columns[:n_in]
         self.block = batch.block(n_out, n_in)
+        self._left = _multiple(factor, self.row_scale, batch.degree[:n_out])
+        self._left_transposed = _multiple(factor, self.column_scale, batch.degree[:n_in])
         # Small graphs look nothing up beforehand: that is known without asking every epoch.
         self._is_near = len(batch.degree) * batch.degree.itemsize <= kernel_sizes.NEAR_BYTES
 
@@ -465,17 +461,12 @@ class NeighbourSum(Step):
         return cast(Csr, out)
 
     def forward(self, given: Given) -> Array:
-        (x,) = given.inputs
-        out = self.kernels.propagate(
-            self.block,
-            x,
-            self.row_scale,
-            self.column_scale,
-            self.self_weight,
-            self._looked_up(),
-            *given.weights,
-        )
-        return cast(Array, out)
+        return self.of(given.inputs[0], *given.weights)
+
+    def of(self, x: Array, bias: Array | None = None, own: Array | None = None) -> Array:
+        """The sum, plus a bias and, of the leading rows, something of their own."""
+        scales = (self._left, self.column_scale, self.self_weight, self._looked_up())
+        return cast(Array, self.kernels.propagate(self.block, x, *scales, bias, own))
 
     def _looked_up(self) -> Array | None:
         """The scales of the entries, where they are looked up beforehand."""
@@ -483,11 +474,14 @@ class NeighbourSum(Step):
         return None if self._is_near else scales.of_entries(self.block, scales.columns)
 
     def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
-        block, looked_up = self._transposed()
-        out = self.kernels.propagate(
-            block, gradient, self.column_scale, self.row_scale, self.self_weight, looked_up
-        )
+        out = self.transposed_of(gradient)
         return (out,), tuple(_column_sums(gradient, len(bias)) for bias in given.weights)
+
+    def transposed_of(self, gradient: Array, own: Array | None = None) -> Array:
+        """The sum by the transposed matrix, plus something of the leading rows' own."""
+        block, looked_up = self._transposed()
+        scales = (self._left_transposed, self.row_scale, self.self_weight, looked_up)
+        return cast(Array, self.kernels.propagate(block, gradient, *scales, None, own))
 
     def _transposed(self) -> tuple[Csr, Array | None]:
         """The transpose, and the scales of its entries where they are looked up beforehand."""
@@ -511,6 +505,39 @@ class SumBesideOwn(NeighbourSum):
             block, gradient, self.column_scale, self.row_scale, looked_up
         )
         return (out,), tuple(_column_sums(gradient, len(bias)) for bias in given.weights)
+
+
+def _multiple(factor: float, scale: Array | None, like: Array) -> Array | None:
+    if factor == 1:
+        return scale
+    return np.full_like(like, factor) if scale is None else like.dtype.type(factor) * scale
+
+
+@dataclass(frozen=True)
+class PowerSum(Step):
+    """z = x, then z = S z + share * x for each of some sums S: a polynomial, by Horner's scheme.
+
+    Its transpose is the same polynomial of the transposed sums, and so is made in the same way.
+    """
+
+    sums: tuple[NeighbourSum, ...]
+    share: float
+
+    def forward(self, given: Given) -> Array:
+        (x,) = given.inputs
+        own, z = self._own(x), x
+        for summed in self.sums:
+            z = summed.of(z, own=own)
+        return z
+
+    def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
+        own, z = self._own(gradient), gradient
+        for summed in reversed(self.sums):
+            z = summed.transposed_of(z, own=own)
+        return (z,), ()
+
+    def _own(self, x: Array) -> Array:
+        return x if self.share == 1 else cast(Array, x.dtype.type(self.share) * x)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ on graphs", NeurIPS 2020). Of several labels per node each class is a yes or no 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -37,14 +35,12 @@ def sigmoid(x: Tensor) -> Tensor:
     return 1 / (1 + torch.exp(-x))
 
 
-def agreement_slopes(
-    logits: Sequence[Tensor], temperature: float, is_multilabel: bool = False
-) -> list[Tensor]:
+def agreement_slopes(logits: Tensor, temperature: float, is_multilabel: bool = False) -> Tensor:
     """The gradient of the loss, summed over nodes, for the logits of each copy.
 
     Parameters
     ----------
-    logits : sequence of Tensor of shape (n_rows, n_replicas, n_classes)
+    logits : Tensor of shape (n_rows, n_copies, n_replicas, n_classes)
     temperature : float
         T of the sharpening, above 0: the lower, the surer is what copies are to agree with.
     is_multilabel : bool
@@ -55,41 +51,37 @@ def agreement_slopes(
 
     >>> import torch
     >>> from graphconv.engine.agreement import agreement_slopes
-    >>> both = [torch.tensor([[[0.0, 1.0]], [[2.0, 0.0]]])] * 2
-    >>> agreement_slopes(both, temperature=0.5)[0].argmin(dim=2).ravel().tolist()
+    >>> both = torch.tensor([[0.0, 1.0], [2.0, 0.0]])[:, None, None].expand(2, 2, 1, 2)
+    >>> agreement_slopes(both, temperature=0.5)[:, 0].argmin(dim=2).ravel().tolist()
     [1, 0]
     """
     # One replica after the other: torch rounds the rest of a row of vectors otherwise than these,
     # and a replica must learn what it would learn alone.
-    by_replica = [
-        _slopes([own[:, replica] for own in logits], temperature, is_multilabel)
-        for replica in range(logits[0].shape[1])
-    ]
-    return [torch.stack(own, dim=1) for own in zip(*by_replica, strict=True)]
+    each = [_slopes(own, temperature, is_multilabel) for own in logits.unbind(2)]
+    return torch.stack(each, dim=2)
 
 
-def _slopes(logits: Sequence[Tensor], temperature: float, is_multilabel: bool) -> list[Tensor]:
-    """The same of one replica, (n_rows, n_classes)."""
-    n_copies, n_classes = len(logits), logits[0].shape[1]
-    # Classes first: torch is slow over a short last axis.
-    firsts = [own.T.contiguous() for own in logits]
+def _slopes(logits: Tensor, temperature: float, is_multilabel: bool) -> Tensor:
+    """The same of one replica, (n_rows, n_copies, n_classes)."""
+    _, n_copies, n_classes = logits.shape
+    # Rows last: torch is slow over a short last axis. (n_classes, n_copies, n_rows)
+    turned = logits.permute(2, 1, 0).contiguous()
     if is_multilabel:
-        shares = [sigmoid(own) for own in firsts]
-        mean = torch.stack(shares).mean(dim=0)
+        shares = sigmoid(turned)
+        mean = shares.mean(dim=1, keepdim=True)
         yes, no = mean ** (1 / temperature), (1 - mean) ** (1 / temperature)
         wanted = yes / (yes + no)
         factor = 4 / n_copies / n_classes  # both answers of each class, which are averaged
-        return [(factor * (own - wanted) * own * (1 - own)).T for own in shares]
-    shares = [own.softmax(dim=0) for own in firsts]
-    mean = torch.stack(shares).mean(dim=0)
-    # The largest becomes 1 before the power, so that one of them stays above 0.
-    raised = (mean / mean.amax(dim=0)) ** (1 / temperature)
-    wanted = raised / raised.sum(dim=0)
-    slopes = [2 / n_copies * (own - wanted) for own in shares]
-    return [
-        (own * (slope - (slope * own).sum(dim=0))).T
-        for own, slope in zip(shares, slopes, strict=True)
-    ]
+        slopes = factor * (shares - wanted) * shares * (1 - shares)
+    else:
+        shares = turned.softmax(dim=0)
+        mean = shares.mean(dim=1, keepdim=True)
+        # The largest becomes 1 before the power, so that one of them stays above 0.
+        raised = (mean / mean.amax(dim=0)) ** (1 / temperature)
+        wanted = raised / raised.sum(dim=0)
+        away = 2 / n_copies * (shares - wanted)
+        slopes = shares * (away - (away * shares).sum(dim=0))
+    return slopes.permute(2, 1, 0)
 
 
 def drawn_nodes(n_nodes: int, n_drawn: int, seed: int, *numbers: int) -> npt.NDArray[np.int64]:

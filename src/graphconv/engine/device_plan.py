@@ -273,8 +273,9 @@ class DevicePlan:
         if self.drops and len(x):
             own_variance, own_mean = torch.var_mean(by_replica, dim=0, correction=0)
             with torch.no_grad():
-                mean.lerp_(own_mean, BatchNorm.share)
-                variance.lerp_(own_variance, BatchNorm.share)
+                for running, every in ((mean, own_mean), (variance, own_variance)):
+                    for now in every.view(-1, *running.shape):  # each copy of the replicas
+                        running.lerp_(now, BatchNorm.share)
             mean, variance = own_mean, own_variance
         factor = gain / (variance + EPSILON).sqrt()
         return ((by_replica - mean) * factor + shift).flatten(1)

@@ -335,7 +335,8 @@ def _training_bytes(
     n_in_first = reach.n_within[-1]
     n_at_once = n_replicas
     if part is None and settings.is_full_batch(len(graph.train_index)):
-        n_at_once = min(n_replicas, TEAM_SIZE * kernels.select().get_threads())
+        of_thread = max(1, TEAM_SIZE // model.n_copies)
+        n_at_once = min(n_replicas, of_thread * kernels.select().get_threads())
     # Dense features are dropped out into a copy, that of one replica at a time.
     numbers = n_in_first * _dense_width(graph)
     sizes = [
@@ -344,7 +345,7 @@ def _training_bytes(
         if not isinstance(value, Features | Dropped | Term)
     ]
     # Each value, or its gradient; and the largest twice, while its gradient is made.
-    numbers += n_at_once * (model.n_copies * sum(sizes) + max(sizes))
+    numbers += n_at_once * model.n_copies * (sum(sizes) + max(sizes))
     if part is not None:
         # The rows with those of the halo after them, and the gradient of that; the rows that come
         # and about as many that go, which are copied once more on the way.
@@ -354,6 +355,8 @@ def _training_bytes(
     # Of each replica its weights, Adam's moments and the best weights; of those that train also the
     # gradient, and all of it once more where they are not all.
     numbers += n_weights * (4 * n_replicas + n_at_once * (1 if n_at_once == n_replicas else 4))
+    if model.n_copies > 1:  # each has the weights, and a gradient for them
+        numbers += 2 * n_weights * n_at_once * model.n_copies
     return _batch_bytes(graph, reach, part) + 4 * numbers + _TORCH_BYTES
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import add
 from types import ModuleType
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -64,6 +66,7 @@ class Network:
         self.model = model
         self.program = model.program
         self.seeds = tuple(seeds)
+        self.n_copies = 1
         self.kernels = kernels if device is None else torch_device
         self.device = device
         self.processor_kernels = kernels
@@ -159,19 +162,21 @@ class Network:
             target=target,
         )
 
-    def dropouts(self, epoch: int | None, copy: int = 0) -> list[Dropout | None]:
-        """The dropout at each place of the text in an epoch, for one of several copies.
-
-        None means none.
-        """
+    def dropouts(self, epoch: int | None) -> list[Dropout | None]:
+        """The dropout at each place of the text in an epoch; None means none."""
         if epoch is None:
             return [None] * len(self._thresholds)
-        which = (copy,) if copy else ()
+        n_originals = len(self.seeds) // self.n_copies
+        which = [(k // n_originals,) if k >= n_originals else () for k in range(len(self.seeds))]
         return [
             None
             if threshold == EVERYTHING_KEPT
             else Dropout(
-                tuple(hash_key(seed, epoch, place, *which) for seed in self.seeds), threshold
+                tuple(
+                    hash_key(seed, epoch, place, *copy)
+                    for seed, copy in zip(self.seeds, which, strict=True)
+                ),
+                threshold,
             )
             for place, threshold in enumerate(self._thresholds)
         ]
@@ -205,6 +210,42 @@ class Network:
             for name, tensor in self.parameters.items()
         }
         return other
+
+    def copied(self, n_copies: int) -> Network:
+        """The replicas so many times over, one copy of all after the other.
+
+        They differ in what training drops out. Running statistics are those of the originals, which
+        every copy moves; of other parameters the copies have what `take_over` gives them.
+        """
+        other = self.some_replicas([*range(len(self.seeds))] * n_copies)
+        other.n_copies = n_copies
+        other.parameters.update({name: self.parameters[name] for name in self.program.running})
+        return other
+
+    def take_over(self, originals: Network) -> None:
+        """Give every copy the parameters that the originals have now."""
+        for name, own in originals.parameters.items():
+            if name not in self.program.running:
+                axis = self.replica_axis(name)
+                copies = self._by_copy(self.parameters[name].detach(), axis)
+                copies.copy_(own.detach().unsqueeze(axis))
+
+    def _by_copy(self, tensor: Tensor, axis: int) -> Tensor:
+        """The axis of the replicas as two, that of the copies before that of the originals."""
+        shape = tensor.shape
+        return tensor.view(*shape[:axis], self.n_copies, -1, *shape[axis + 1 :])
+
+    def summed_over_copies(self, slopes: Sequence[Any]) -> list[Any]:
+        """Gradients for the originals, given those for the copies; arrays or tensors."""
+        found = []
+        for name, slope in zip(self.parameters, slopes, strict=True):
+            if name not in self.program.running:
+                axis = self.replica_axis(name)
+                own = self._by_copy(torch.as_tensor(slope), axis).unbind(axis)
+                total = reduce(add, own)  # one after the other: the order decides the last bits
+                slope = total if isinstance(slope, Tensor) else total.numpy()
+            found.append(slope)
+        return found
 
     def replica_weights(self, replica: int) -> dict[str, Tensor]:
         """A copy of one replica's parameters."""

@@ -118,33 +118,33 @@ class Objective:
         self._penalised: list[Any] = [
             matrix if network.device is not None else matrix.numpy() for matrix in matrices
         ]
-        self._plans: dict[bool, WeakKeyDictionary[LabelledBatch, list[Plan | DevicePlan]]] = {
+        self._plans: dict[bool, WeakKeyDictionary[LabelledBatch, Plan | DevicePlan]] = {
             drops: WeakKeyDictionary() for drops in (False, True)
         }
         self._n_copies = network.model.n_copies
+        # What a training step computes with: every copy is a replica there.
+        self._trained = network if self._n_copies == 1 else network.copied(self._n_copies)
         self._agreement = settings.agreement if network.model.agrees else 0.0
         self._warmup = settings.agreement_warmup
         self._temperature = settings.sharpening
-        self._shape = (len(network.seeds), network.program.output.width)
+        self._n_classes = network.program.output.width
         self._targets: WeakKeyDictionary[LabelledBatch, tuple[Any, Any]] = WeakKeyDictionary()
 
     def gradients(
         self, labelled: LabelledBatch, epoch: int
     ) -> tuple[Sequence[Any], FloatArray, float]:
         """Gradients, each replica's loss and accuracy, and how much the batch counts."""
-        plans: list[Any] = self._plans_of(labelled, drops=True)
-        dropouts = [self.network.dropouts(epoch, copy) for copy in range(len(plans))]
-        values = [
-            plan.forward(own, for_gradients=True) for plan, own in zip(plans, dropouts, strict=True)
-        ]
-        by_copy, mean, total = self._loss_of_copies(labelled, values, epoch)
-        for plan, value, slope, dropped in zip(plans, values, by_copy, dropouts, strict=True):
-            own_slopes = plan.gradients(slope.reshape(value.shape), dropped)
-            assert not any(own is None for own in own_slopes), "every parameter must be used"
-            if plan is plans[0]:
-                slopes = own_slopes
-            else:
-                slopes = [own + more for own, more in zip(slopes, own_slopes, strict=True)]
+        trained = self._trained
+        if trained is not self.network:
+            trained.take_over(self.network)
+        plan: Any = self._plan_of(labelled, drops=True)
+        dropouts = trained.dropouts(epoch)
+        value = plan.forward(dropouts, for_gradients=True)
+        slope, mean, total = self._loss_of_copies(labelled, value, epoch)
+        slopes = plan.gradients(slope.reshape(value.shape), dropouts)
+        assert not any(own is None for own in slopes), "every parameter must be used"
+        if trained is not self.network:
+            slopes = trained.summed_over_copies(slopes)
         if self.group is not None:
             slopes = _added_up(slopes, self.group)
         if self.extra is not None:
@@ -158,8 +158,7 @@ class Objective:
         Nodes count by their weight. For several labels per node, accuracy is the share of (node,
         class) pairs that are right. Both together are an array of shape (2, n_replicas).
         """
-        (plan,) = self._plans_of(labelled, drops=False)
-        value = plan.forward(self.network.dropouts(None))
+        value = self._plan_of(labelled, drops=False).forward(self.network.dropouts(None))
         return _mean_scores(self._loss(labelled, value)[1], labelled.total, self.group)
 
     def penalty(self) -> FloatArray:
@@ -174,47 +173,40 @@ class Objective:
         return self.weight_decay / 2 * squares
 
     def _loss_of_copies(
-        self, labelled: LabelledBatch, values: list[Any], epoch: int
-    ) -> tuple[list[Any], FloatArray, float]:
-        """Gradients for the logits of each copy, their mean scores, and the batch's total."""
+        self, labelled: LabelledBatch, value: Any, epoch: int
+    ) -> tuple[Any, FloatArray, float]:
+        """The gradient for the logits, the copies' mean scores, and the batch's total."""
         # Paper: the loss is summed over the labelled nodes (equation 10); here: their mean, because
         # the authors' code has it, and the L2 penalty means what it means there.
-        each = [self._loss(labelled, value, with_gradient=True) for value in values]
-        slopes = [slope for slope, _ in each]
-        scores = each[0][1] if len(each) == 1 else np.mean([own for _, own in each], axis=0)
+        slope, scores = self._loss(labelled, value, with_gradient=True)
+        if self._n_copies > 1:
+            scores = scores.reshape(2, self._n_copies, -1).mean(axis=1)
+            slope /= self._n_copies
         mean, total = _mean_scores(scores, labelled.total, self.group)
         if self.group is not None:
-            for slope in slopes:
-                slope *= labelled.total / total  # this process's share of the batch
+            slope *= labelled.total / total  # this process's share of the batch
         if self._agreement:
-            slopes = self._with_agreement(slopes, values, labelled.labels.ndim == 2, epoch)
-        elif len(slopes) > 1:
-            slopes = [slope / len(slopes) for slope in slopes]
-        return slopes, mean, total
+            slope = self._with_agreement(slope, value, labelled.labels.ndim == 2, epoch)
+        return slope, mean, total
 
-    def _with_agreement(
-        self, slopes: list[Any], values: list[Any], is_multilabel: bool, epoch: int
-    ) -> list[Any]:
-        """Gradients for all targets: those of labels, and those that make copies agree."""
-        n_rows = torch.tensor(float(len(values[0])))
+    def _with_agreement(self, slope: Any, value: Any, is_multilabel: bool, epoch: int) -> Any:
+        """The gradient for all targets: that of labels, and what makes copies agree."""
+        n_rows = torch.tensor(float(len(value)))
         if self.group is not None:
             self.group.add_up(n_rows, "gradients")
-        logits = [torch.as_tensor(own).reshape(-1, *self._shape) for own in values]
+        logits = torch.as_tensor(value).view(len(value), self._n_copies, -1, self._n_classes)
         found = agreement_slopes(logits, self._temperature, is_multilabel)
         # Copies that know nothing yet would agree on one class for all.
         grown = 1.0 if epoch >= self._warmup else epoch / self._warmup
         factor = grown * self._agreement / max(1.0, float(n_rows))
-        for own, slope in zip(found, slopes, strict=True):
-            own *= factor
-            own[: len(slope)] += torch.as_tensor(slope) / len(slopes)
-        if self.network.device is not None:
-            return [own.contiguous() for own in found]
-        return [own.contiguous().numpy() for own in found]
+        found *= factor
+        found[: len(slope)] += torch.as_tensor(slope).view_as(found[: len(slope)])
+        return found if self.network.device is not None else found.numpy()
 
     def _loss(
         self, labelled: LabelledBatch, logits: Any, with_gradient: bool = False
     ) -> tuple[Any, FloatArray]:
-        by_replica = logits.reshape(len(logits), *self._shape)
+        by_replica = logits.reshape(len(logits), -1, self._n_classes)
         if len(labelled.labels) < len(logits):  # the others only have to agree
             by_replica = by_replica[: len(labelled.labels)]
         found: tuple[Any, FloatArray] = self.network.kernels.loss(
@@ -235,13 +227,11 @@ class Objective:
             self._targets[labelled] = both[0].to(device), both[1].to(device)
         return self._targets[labelled]
 
-    def _plans_of(self, labelled: LabelledBatch, drops: bool) -> list[Plan | DevicePlan]:
-        """A plan for each copy: what one has computed waits for what the others will."""
+    def _plan_of(self, labelled: LabelledBatch, drops: bool) -> Plan | DevicePlan:
         found = self._plans[drops].get(labelled)
         if found is None:
-            n_plans = self._n_copies if drops else 1
-            found = [self.network.plan(labelled.batch, drops) for _ in range(n_plans)]
-            self._plans[drops][labelled] = found
+            network = self._trained if drops else self.network
+            found = self._plans[drops][labelled] = network.plan(labelled.batch, drops)
         return found
 
 

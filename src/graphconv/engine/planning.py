@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ from graphconv.engine._steps import (
     LearnedSum,
     Multiply,
     NeighbourSum,
+    PowerSum,
     RepeatedFeatures,
     RowDropout,
     Step,
@@ -119,7 +121,7 @@ def row_step(
             return LayerNorm(kernels), [value.gain, value.shift]
         case BatchNormalised():
             running = [value.mean, value.variance]
-            return BatchNorm(trains), [value.gain, value.shift, *running]
+            return BatchNorm(kernels, trains), [value.gain, value.shift, *running]
         case Sum():
             return AddMultiple(value.factor), []
         case Multiple():
@@ -134,6 +136,24 @@ def _takes_any_columns(value: Value) -> bool:
     if isinstance(value, Neighbours):
         return not isinstance(value.self_loops, Parameter)
     return isinstance(value, RowsDropped | Sum | Multiple)
+
+
+class _Power(NamedTuple):
+    """value = factor * summed + share * start."""
+
+    value: Value
+    summed: Neighbours
+    factor: float
+    start: Value
+    share: float
+
+    def goes_on_as(self, after: _Power) -> bool:
+        mine = (self.factor, self.start, self.share, self.summed.self_loops)
+        return mine == (after.factor, after.start, after.share, after.summed.self_loops)
+
+
+def _factor_of(value: Value) -> tuple[float, Value]:
+    return (value.factor, value.inputs[0]) if isinstance(value, Multiple) else (1, value)
 
 
 class _Builder:
@@ -159,6 +179,7 @@ class _Builder:
         self.shapes: list[tuple[int, int]] = []
         self.postponed = self._find_postponed()
         self._late_products = self._find_late_products()
+        self._inside_powers = self._find_inside_powers()
         self._made: dict[Value, Part] = {}
         self._dropout_places = {value: place for place, value in enumerate(program.dropouts)}
 
@@ -198,8 +219,12 @@ class _Builder:
             return self._neighbours(summed, value.bias)
         if isinstance(value, Sum) and self._is_beside_own(value):
             return self._sum_beside_own(value)
+        if chain := self._powers_in(value):
+            return self._power_sum(chain)
         if isinstance(value, Sum) and (normalised := self._normalised_before(value)):
             return self._normalised_and_added(normalised, value)
+        if isinstance(value, BatchNormalised):
+            return self._columns_normalised(value)
         if isinstance(value, Features):
             raise ValueError("features must meet a weight before anything else")
         given = tuple(self._rows_of(own, self.n_rows(value)) for own in value.inputs)
@@ -314,6 +339,7 @@ class _Builder:
         """Whether a value is made with the next one, by one step."""
         return (
             value in self.postponed
+            or value in self._inside_powers
             or self._adds_bias(value)
             or self._is_given_bias(value)
             or (isinstance(value, Neighbours) and self._is_beside_own(*self.program.users[value]))
@@ -368,6 +394,57 @@ class _Builder:
         n_columns = self._width(given) // 2
         return self._call(step, bias, inputs=(given,), n_rows=n_rows, n_columns=n_columns)
 
+    def _powers_in(self, value: Value) -> list[_Power]:
+        """The sums over neighbours of a `PowerSum`, the first one first; none if it is none."""
+        found: list[_Power] = []
+        power = self._power(value)
+        while power is not None and (not found or power.goes_on_as(found[-1])):
+            found.append(power)
+            (before,) = power.summed.inputs
+            if before is power.start:
+                return found[::-1]
+            power = self._power(before) if len(self.program.users[before]) == 1 else None
+        return []
+
+    def _power(self, value: Value) -> _Power | None:
+        """A value as a multiple of a sum over neighbours plus a multiple of what it began with."""
+        if not isinstance(value, Sum) or value.factor != 1 or self.batch.has_halo:
+            return None
+        users = self.program.users
+        for first, second in (value.inputs, value.inputs[::-1]):
+            (factor, summed), (share, start) = _factor_of(first), _factor_of(second)
+            if (
+                isinstance(summed, Neighbours)
+                and not isinstance(summed.self_loops, Parameter)
+                and summed is not self.program.summed_features
+                and len(users[first]) == len(users[summed]) == 1
+            ):
+                return _Power(value, summed, factor, start, share)
+        return None
+
+    def _find_inside_powers(self) -> set[Value]:
+        """What is made on the way to a `PowerSum`, and for nothing else."""
+        inside: set[Value] = set()
+        for value in reversed(self.program.values):
+            if value not in inside:
+                chain = self._powers_in(value)
+                inside.update(power.summed for power in chain)
+                inside.update(power.value for power in chain[:-1])
+        return inside
+
+    def _power_sum(self, chain: Sequence[_Power]) -> Part:
+        batch, hops = self.batch, self.program.hops
+        sums = []
+        for _, summed, factor, *_ in chain:
+            assert not isinstance(summed.self_loops, Parameter)
+            shape = batch.n_within[hops[summed]], batch.n_within[hops[summed] + 1]
+            scales = batch.scales(summed.self_loops, self.directed)
+            own = (scales, summed.self_loops, factor)
+            sums.append(NeighbourSum(self.kernels, batch, shape, *own))
+        start = self._rows_of(chain[0].start, sums[0].shape[1])
+        step = PowerSum(tuple(sums), chain[0].share)
+        return self._call(step, inputs=(start,), n_rows=sums[-1].shape[0])
+
     def _normalised_before(self, value: Sum) -> Normalised | None:
         """The layer normalisation that a sum adds something to, after a ReLU."""
         entered, is_relu = self._before_relu(value.inputs[0], value)
@@ -379,6 +456,12 @@ class _Builder:
         given = tuple(self._rows_of(own, n_rows) for own in (*normalised.inputs, value.inputs[1]))
         parameters = [normalised.gain, normalised.shift]
         return self._call(LayerNorm(self.kernels, relu=True), parameters, inputs=given)
+
+    def _columns_normalised(self, value: BatchNormalised) -> Part:
+        entered, relu = self._before_relu(value.inputs[0], value)
+        given = self._rows_of(entered, self.n_rows(value))
+        parameters = [value.gain, value.shift, value.mean, value.variance]
+        return self._call(BatchNorm(self.kernels, self.drops, relu), parameters, inputs=(given,))
 
     def _is_summed(self, value: Neighbours) -> bool:
         """Whether this sum over neighbours was made beforehand."""

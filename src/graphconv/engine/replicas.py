@@ -36,7 +36,8 @@ def team_size(network: Network) -> int:
     n_bytes = sum(parameter.nbytes for parameter in network.parameters.values())
     own = n_bytes // len(network.seeds)
     n_threads: int = network.kernels.get_threads()
-    return n_threads * max(1, min(TEAM_SIZE, TEAM_WEIGHT_BYTES // max(1, own)))
+    n_models = min(TEAM_SIZE, TEAM_WEIGHT_BYTES // max(1, own))
+    return n_threads * max(1, n_models // network.model.n_copies)  # a copy is as much as a replica
 
 
 @dataclass(frozen=True)

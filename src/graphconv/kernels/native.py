@@ -39,10 +39,11 @@ def propagate(
     self_weight: float = 0.0,
     entry_scale: Array | None = None,
     bias: Array | None = None,
+    own: Array | None = None,
 ) -> Array:
     """Weighted sum over neighbours, plus the node itself; see `reference.propagate`."""
     out: Array = _native.propagate(
-        rows, dense, row_scale, column_scale, self_weight, entry_scale, bias
+        rows, dense, row_scale, column_scale, self_weight, entry_scale, bias, own
     )
     return out
 
@@ -243,6 +244,39 @@ def normalise_rows_backward(
     """Gradients of `normalise_rows`; see `reference.normalise_rows_backward`."""
     out: tuple[Array, Array, Array] = _native.normalise_rows_backward(
         gradient, dense, gain, shift, epsilon, relu
+    )
+    return out
+
+
+def normalise_columns(
+    dense: Array,
+    gain: Array,
+    shift: Array,
+    epsilon: float,
+    relu: bool = False,
+    mean: Array | None = None,
+    variance: Array | None = None,
+) -> tuple[Array, Array, Array]:
+    """Batch normalisation; see `reference.normalise_columns`."""
+    out: tuple[Array, Array, Array] = _native.normalise_columns(
+        dense, gain, shift, epsilon, relu, mean, variance
+    )
+    return out
+
+
+def normalise_columns_backward(
+    gradient: Array,
+    dense: Array,
+    gain: Array,
+    shift: Array,
+    epsilon: float,
+    relu: bool = False,
+    mean: Array | None = None,
+    variance: Array | None = None,
+) -> tuple[Array, Array, Array]:
+    """Gradients of `normalise_columns`; see `reference.normalise_columns_backward`."""
+    out: tuple[Array, Array, Array] = _native.normalise_columns_backward(
+        gradient, dense, gain, shift, epsilon, relu, mean, variance
     )
     return out
 

@@ -35,14 +35,16 @@ def propagate(
     self_weight: float = 0.0,
     entry_scale: Array | None = None,
     bias: Array | None = None,
+    own: Array | None = None,
 ) -> Array:
     """Weighted sum over neighbours, plus the node itself: n_entries * F.
 
     out[i] = row_scale[i] * (sum_e values[e] * column_scale[j_e] * dense[j_e]
-                             + self_weight * column_scale[i] * dense[i]) + bias
+                             + self_weight * column_scale[i] * dense[i]) + own[i] + bias
 
     `dense` has shape (n_columns, F), out (n_rows, F). The self term is left out for rows past the
-    end of `dense`, which is what the transposed product of a leading block needs. `entry_scale`
+    end of `dense`, which is what the transposed product of a leading block needs, and so is what is
+    past the end of `own`, (n_own, F). `entry_scale`
     (n_entries,) is column_scale[j_e], looked up beforehand; it changes nothing but the speed.
     """
     if column_scale is not None:
@@ -53,6 +55,8 @@ def propagate(
         out[:n] += dense.dtype.type(self_weight) * dense[:n]
     if row_scale is not None:
         out *= row_scale[:, None]
+    if own is not None:
+        out[: len(own)] += own[: len(out)]
     if bias is not None:
         out += bias.ravel()
     return out
@@ -374,6 +378,63 @@ def _standard(dense: Array, gain: Array, epsilon: float) -> tuple[Array, Array]:
     variance = (centred * centred).mean(axis=2, keepdims=True)
     spread = np.sqrt(variance + dense.dtype.type(epsilon))
     return centred / spread, spread
+
+
+def normalise_columns(
+    dense: Array,
+    gain: Array,
+    shift: Array,
+    epsilon: float,
+    relu: bool = False,
+    mean: Array | None = None,
+    variance: Array | None = None,
+) -> tuple[Array, Array, Array]:
+    """Columns of mean 0 and variance 1, times a gain, plus a shift: n_rows * F.
+
+    `dense` is (n_rows, F), and taken after a ReLU if asked; the others have an element for each
+    column. Mean and variance are those of the rows unless they are given; returned beside the
+    result. `epsilon` is added to the variance.
+    """
+    x = np.maximum(dense, 0) if relu else dense
+    if mean is None or variance is None:
+        mean, variance = (own.reshape(gain.shape) for own in _mean_and_variance(x))
+    spread = np.sqrt(variance.ravel() + dense.dtype.type(epsilon))
+    return (x - mean.ravel()) * (gain.ravel() / spread) + shift.ravel(), mean, variance
+
+
+def normalise_columns_backward(
+    gradient: Array,
+    dense: Array,
+    gain: Array,
+    shift: Array,
+    epsilon: float,
+    relu: bool = False,
+    mean: Array | None = None,
+    variance: Array | None = None,
+) -> tuple[Array, Array, Array]:
+    """Gradients of `normalise_columns` for `dense`, `gain` and `shift`; given statistics stay."""
+    x = np.maximum(dense, 0) if relu else dense
+    moves = mean is None or variance is None
+    if mean is None or variance is None:
+        mean, variance = _mean_and_variance(x)
+    spread = np.sqrt(variance.ravel() + dense.dtype.type(epsilon))
+    standard = (x - mean.ravel()) / spread
+    exact = np.stack([gradient * standard, gradient]).sum(axis=1, dtype=np.float64)
+    for_gain, for_shift = exact.astype(dense.dtype)
+    slope = gradient
+    if moves:  # every row has a say in mean and variance
+        slope = gradient - (for_shift + standard * for_gain) / dense.dtype.type(max(1, len(x)))
+    for_dense = slope * (gain.ravel() / spread)
+    if relu:
+        for_dense = np.where(dense > 0, for_dense, dense.dtype.type(0))
+    return for_dense, for_gain.reshape(gain.shape), for_shift.reshape(gain.shape)
+
+
+def _mean_and_variance(x: Array) -> tuple[Array, Array]:
+    n_rows = max(1, len(x))
+    mean = x.sum(axis=0, dtype=np.float64) / n_rows
+    variance = np.square(x - mean).sum(axis=0) / n_rows
+    return mean.astype(x.dtype), variance.astype(x.dtype)
 
 
 def walks(rows: Csr, totals: Array | None, starts: Array, n_steps: int, key: int) -> Array:

@@ -267,6 +267,16 @@ class Program:
         ]
 
     @cached_property
+    def running(self) -> frozenset[str]:
+        """Names of the parameters that follow the statistics of columns, and have no gradient."""
+        return frozenset(
+            own.name
+            for value in self.values
+            if isinstance(value, BatchNormalised)
+            for own in (value.mean, value.variance)
+        )
+
+    @cached_property
     def embedding(self) -> Value | None:
         """What enters the last product; None where that is the features."""
         (entered,) = self.products[-1].inputs
