@@ -47,14 +47,16 @@ def solve_columns(
     direction = residual.copy()
     size = np.einsum("ij,ij->j", residual, residual)
     enough = tol**2 * size
+    is_open = size > enough
     for _ in range(max_iterations):
-        if (size <= enough).all():
-            return solution, True
+        if not is_open.any():
+            break
         product = operator(direction)
         curvature = np.einsum("ij,ij->j", direction, product)
-        step = np.divide(size, curvature, out=np.zeros_like(size), where=size > enough)
+        step = np.divide(size, curvature, out=np.zeros_like(size), where=is_open)
         solution += step * direction
         residual -= step * product
         before, size = size, np.einsum("ij,ij->j", residual, residual)
-        direction = residual + np.divide(size, before, where=before > 0, out=0 * size) * direction
-    return solution, bool((size <= enough).all())
+        direction = residual + size / np.maximum(before, 1e-300) * direction
+        is_open = size > enough
+    return solution, not is_open.any()

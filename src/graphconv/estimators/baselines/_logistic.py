@@ -92,6 +92,5 @@ def _row_space(columns: Any) -> FloatMatrix:
     products = exact @ exact.T
     products = products.toarray() if sp.issparse(products) else products
     values, vectors = np.linalg.eigh(products)
-    kept = values > 1e-10 * values[-1]
-    kept[-1] = True  # even of zeros there must be one column
+    kept = values >= 1e-10 * values[-1]  # of rows of zeros all, as there must be a column
     return np.asarray(exact.T @ (vectors[:, kept] / np.sqrt(np.maximum(values[kept], 1e-300))))

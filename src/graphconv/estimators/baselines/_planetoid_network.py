@@ -53,13 +53,16 @@ class PlanetoidNetwork:
         self.is_training = True
         n_classes = graph.n_classes
         self._from_features = _linear(graph, n_classes, seed)
-        self._embedding = _linear(graph, dimension, hash_key(seed, 1) >> 1) if inductive else None
         self.context = torch.zeros(graph.n_nodes, dimension, requires_grad=True)
         self.class_weight = self._glorot(dimension, n_classes)
         self.joined_weight = self._glorot(2 * n_classes, n_classes) if joined else None
-        # Small, so that nodes few walks meet do not keep the noise they started with.
-        values = torch.randn(0 if inductive else graph.n_nodes, dimension, generator=self.generator)
-        self._own_embedding = (0.05 * values / dimension**0.5).requires_grad_()
+        self._embedding: Network | Tensor
+        if inductive:
+            self._embedding = _linear(graph, dimension, hash_key(seed, 1) >> 1)
+        else:
+            # Small, so that nodes few walks meet do not keep the noise they started with.
+            values = torch.randn(graph.n_nodes, dimension, generator=self.generator)
+            self._embedding = (0.05 * values / dimension**0.5).requires_grad_()
 
     def _glorot(self, n_in: int, n_out: int) -> Tensor:
         limit = (6 / (n_in + n_out)) ** 0.5  # Glorot and Bengio
@@ -67,10 +70,14 @@ class PlanetoidNetwork:
         weight: Tensor = (2 * limit * drawn - limit).requires_grad_()
         return weight
 
+    def batch(self, graph: Graph, nodes: IntArray | None = None) -> Batch:
+        """Some nodes of a graph with scaled features, or all."""
+        return make_batch(graph, nodes, n_hops=self._from_features.n_hops)
+
     def embed(self, batch: Batch) -> Tensor:
         """Embedding of the batch's nodes, (n_rows, dimension)."""
-        if self._embedding is None:
-            return functional.embedding(torch.from_numpy(batch.rows), self._own_embedding)
+        if isinstance(self._embedding, Tensor):
+            return functional.embedding(torch.from_numpy(batch.rows), self._embedding)
         return self._embedding(batch)[:, 0]
 
     def __call__(self, batch: Batch) -> Tensor:
@@ -102,8 +109,8 @@ class PlanetoidNetwork:
 
     def embedding_parameters(self) -> dict[str, Tensor]:
         """What the embedding is made of."""
-        if self._embedding is None:
-            return {"embedding": self._own_embedding}
+        if isinstance(self._embedding, Tensor):
+            return {"embedding": self._embedding}
         return {f"embedding.{name}": own for name, own in self._embedding.parameters.items()}
 
     def class_parameters(self) -> dict[str, Tensor]:
@@ -124,7 +131,7 @@ class PlanetoidNetwork:
             tensor.detach().copy_(weights[name])
 
     def _drop(self, values: Tensor) -> Tensor:
-        if not self.is_training or self.dropout == 0:
+        if not self.is_training:
             return values
         kept = torch.rand(values.shape, generator=self.generator) >= self.dropout
         return values * kept / (1 - self.dropout)
@@ -145,7 +152,7 @@ class PlanetoidNetwork:
         # here: many pairs share their noise, because the loss of all is then a few products.
         distinct, place, n_pairs_of = np.unique(nodes, return_inverse=True, return_counts=True)
         pairs, n_times = np.unique(place * graph.n_nodes + contexts, return_counts=True)
-        embedding = self.embed(make_batch(graph, distinct, n_hops=0))
+        embedding = self.embed(self.batch(graph, distinct))
         own = functional.embedding(torch.from_numpy(pairs // graph.n_nodes), embedding)
         other = functional.embedding(torch.from_numpy(pairs % graph.n_nodes), self.context)
         right = torch.from_numpy(n_times) * functional.logsigmoid((own * other).sum(dim=1))

@@ -40,7 +40,7 @@ def random_walks(
     """
     rows = Csr(neighbours.indptr[:-1], neighbours.indptr[1:], neighbours.indices, None)
     # Where weights differ, a step is looked up in their running sum; else it is a plain draw.
-    weighted = neighbours.nnz > 0 and bool((neighbours.data != neighbours.data[0]).any())
+    weighted = bool((neighbours.data != neighbours.data[:1]).any())
     totals = (
         np.concatenate(([0.0], np.cumsum(neighbours.data, dtype=np.float64))) if weighted else None
     )

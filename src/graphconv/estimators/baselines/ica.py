@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.special import softmax
 
@@ -128,9 +127,7 @@ class ICAClassifier(TransductiveClassifier):
         rng = np.random.default_rng(self.seed_)
         logits = np.zeros_like(own)  # of each node as it was last relabelled
         for _ in range(self.n_iterations):
-            rank = np.full(len(labels), -1)
-            rank[rng.permutation(free)] = np.arange(len(free))
-            for nodes in independent_runs(neighbours, rank):
+            for nodes in independent_runs(neighbours, rng.permutation(free)):
                 logits[nodes] = (
                     own[nodes] + _aggregate(neighbours[nodes], labels, n_classes) @ votes
                 )
@@ -140,8 +137,8 @@ class ICAClassifier(TransductiveClassifier):
         return probabilities
 
 
-def independent_runs(neighbours: sp.csr_array, rank: npt.NDArray[np.int64]) -> list[IntArray]:
-    """Split nodes that are visited in the order of their rank into runs of non-neighbours.
+def independent_runs(neighbours: sp.csr_array, order: IntArray) -> list[IntArray]:
+    """Split nodes that are visited one after the other into runs of non-neighbours.
 
     A node comes in the run after the last of its neighbours that are visited before it. So each
     run can be computed at once, and the result is that of visiting the nodes one by one.
@@ -149,8 +146,8 @@ def independent_runs(neighbours: sp.csr_array, rank: npt.NDArray[np.int64]) -> l
     Parameters
     ----------
     neighbours : sparse matrix of shape (n_nodes, n_nodes), symmetric in its pattern
-    rank : array of shape (n_nodes,)
-        -1 for nodes that are not visited.
+    order : array of node numbers
+        The nodes that are visited, as they come.
 
     Examples
     --------
@@ -162,15 +159,17 @@ def independent_runs(neighbours: sp.csr_array, rank: npt.NDArray[np.int64]) -> l
     >>> independent_runs(path, np.array([0, 2, 1]))
     [array([0, 2]), array([1])]
     """
-    n_nodes = len(rank)
+    n_nodes, _ = neighbours.shape
+    rank = np.zeros(n_nodes, dtype=np.int64)  # that of nodes that are not visited
+    rank[order] = np.arange(1, len(order) + 1)
     row = np.repeat(np.arange(n_nodes), np.diff(neighbours.indptr))
-    later = (rank[row] >= 0) & (rank[neighbours.indices] > rank[row])
+    later = (rank[row] > 0) & (rank[neighbours.indices] > rank[row])
     ends = np.concatenate(([0], np.cumsum(later)))[neighbours.indptr]
     followers = sp.csr_array(
-        (np.ones(ends[-1], dtype=np.int8), neighbours.indices[later], ends), shape=neighbours.shape
+        (later[later], neighbours.indices[later], ends), shape=neighbours.shape
     )
     n_waiting_for = np.bincount(followers.indices, minlength=n_nodes)
-    run = np.flatnonzero((rank >= 0) & (n_waiting_for == 0))
+    run = np.flatnonzero((rank > 0) & (n_waiting_for == 0))
     runs = []
     while len(run):
         runs.append(run)

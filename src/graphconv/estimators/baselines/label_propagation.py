@@ -17,6 +17,7 @@ from graphconv.estimators.baselines._conjugate_gradients import solve_columns
 from graphconv.estimators.baselines.transductive import (
     FloatMatrix,
     TransductiveClassifier,
+    in_all_classes,
     neighbour_matrix,
 )
 from graphconv.graph import Graph
@@ -79,7 +80,7 @@ class LabelPropagationClassifier(TransductiveClassifier):
         # Classes without a training node stay at zero: leave them out of the work.
         present, numbers = np.unique(graph.labels[graph.train_index], return_inverse=True)
         given = np.zeros((graph.n_nodes, len(present)))
-        given[graph.train_index, numbers] = 1
+        given[graph.train_index] = np.eye(len(present))[numbers]
         if self.n_steps is None:
             spread = self._harmonic(neighbours, given, graph)
         else:
@@ -89,18 +90,15 @@ class LabelPropagationClassifier(TransductiveClassifier):
         # the training nodes unless class_mass is False, because without it, and without an end to
         # n_steps, large classes take all (21.9 % of Pubmed's test nodes right, 7.7 of NELL's).
         if self.class_mass:
-            mass = spread.sum(axis=0)
-            spread *= np.divide(prior, mass, out=np.zeros_like(mass), where=mass > 0)
+            spread *= prior / spread.sum(axis=0)
         # Rows that no label reaches: all that is known is how common the classes are.
+        shares = np.tile(prior, (graph.n_nodes, 1))
         total = spread.sum(axis=1, keepdims=True)
-        probabilities = np.zeros((graph.n_nodes, graph.n_classes))
-        probabilities[:, present] = np.where(
-            total > 1e-12, spread / np.where(total > 1e-12, total, 1), prior
-        )
-        return probabilities
+        np.divide(spread, total, out=shares, where=total > 1e-12)
+        return in_all_classes(shares, present, graph.n_classes)
 
     def _harmonic(self, neighbours: sp.csr_array, given: FloatMatrix, graph: Graph) -> FloatMatrix:
-        _, part = sp.csgraph.connected_components(neighbours, directed=False)
+        _, part = sp.csgraph.connected_components(neighbours)
         reached = np.isin(part, part[graph.train_index])
         reached[graph.train_index] = False
         free = np.flatnonzero(reached)

@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional
 
 from graphconv.engine.adam import Adam
-from graphconv.engine.batches import Batch, make_batch
+from graphconv.engine.batches import Batch
 from graphconv.estimators.baselines._planetoid_network import PlanetoidNetwork
 from graphconv.estimators.baselines._walks import context_pairs, random_walks
 from graphconv.estimators.baselines.transductive import (
@@ -154,7 +154,7 @@ class PlanetoidTClassifier(TransductiveClassifier):
 
     def _probabilities(self, scaled: Graph) -> FloatMatrix:
         with torch.no_grad(), single_torch_thread():
-            logits = self.network_(make_batch(scaled, n_hops=0))
+            logits = self.network_(self.network_.batch(scaled))
             probabilities = logits.softmax(dim=1).numpy()
         return in_all_classes(probabilities, self.known_classes_, len(self.classes_))
 
@@ -186,10 +186,8 @@ class PlanetoidTClassifier(TransductiveClassifier):
 
         for _ in range(self.n_graph_steps):
             step_on_contexts()
-        train, watched = (
-            make_batch(graph, nodes, n_hops=0)
-            for nodes in (graph.train_index, graph.validation_index)
-        )
+        train = network.batch(graph, graph.train_index)
+        watched = network.batch(graph, graph.validation_index)
         targets = torch.from_numpy(graph.labels[graph.train_index])
         # Paper: the weights that do best on test nodes are kept by the code of Planetoid's authors;
         # here: those that do best on validation nodes, because test nodes may decide nothing.
@@ -204,8 +202,9 @@ class PlanetoidTClassifier(TransductiveClassifier):
                 self._watch(stopping, watched, graph.labels[graph.validation_index])
             if stopping.stopped_at[0]:
                 break
-        if stopping.kept[0] is not None:
-            network.load(stopping.kept[0])
+        (best,) = stopping.kept
+        if best is not None:
+            network.load(best)
 
     def _watch(self, stopping: EarlyStopping, batch: Batch, labels: IntArray) -> None:
         wanted = torch.from_numpy(labels)

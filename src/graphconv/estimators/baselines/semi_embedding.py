@@ -140,7 +140,8 @@ class SemiEmbeddingClassifier(TransductiveClassifier):
         check_same_width(self.graph_, graph)
         with torch.no_grad(), single_torch_thread():
             features = self.scaler_.transform(graph.features)
-            logits = self.network_(make_batch(graph, n_hops=0, features=features))[:, 0]
+            batch = make_batch(graph, n_hops=self.network_.n_hops, features=features)
+            logits = self.network_(batch)[:, 0]
             probabilities = logits.softmax(dim=1).numpy()
         return in_all_classes(probabilities, self.known_classes_, len(self.classes_))
 
@@ -184,7 +185,7 @@ class EmbeddingLoss:
         # nodes and n_pairs of each kind in every step, because products of many are much cheaper.
         drawn = np.concatenate(self.pairs.draw(self.method.n_pairs, self.rng))
         nodes, place = np.unique(drawn, return_inverse=True)
-        batch = make_batch(self.graph, nodes, n_hops=0)
+        batch = make_batch(self.graph, nodes, n_hops=network.n_hops)
         f = (network.embed(batch) if self.method.layer == "hidden" else network(batch))[:, 0]
         # Not f[place], whose gradient takes ten times as long.
         of_pairs: Tensor = functional.embedding(torch.from_numpy(place).view(3, -1), f)
@@ -206,7 +207,7 @@ class PairDraw:
     """
 
     def __init__(self, neighbours: sp.csr_array) -> None:
-        self.n_nodes = neighbours.shape[0]
+        self.n_nodes, _ = neighbours.shape
         self.left = np.repeat(np.arange(self.n_nodes), np.diff(neighbours.indptr))
         self.right = neighbours.indices.astype(np.int64)
         # One ascending number an edge: looking in them is quicker than in the rows of hubs, which

@@ -89,7 +89,7 @@ class TransductiveClassifier(NodeClassifierMixin, ClassifierMixin, BaseEstimator
         ----------
         graph : Graph
         """
-        self.seed_ = seeds_of(self.random_state, 1)[0]
+        (self.seed_,) = seeds_of(self.random_state, 1)
         if graph.is_multilabel:
             raise ValueError(
                 f"{type(self).__name__} needs one label per node, got a matrix of several labels"
@@ -108,7 +108,7 @@ class TransductiveClassifier(NodeClassifierMixin, ClassifierMixin, BaseEstimator
         self.label_distributions_ = self._calibrate(self.uncalibrated_)
         self.transduction_ = self._labels_of(self.label_distributions_)
 
-    def restore(self: Self, fitted: FittedMethod, joins_neighbours: bool = False) -> Self:
+    def restore(self: Self, fitted: FittedMethod, joins_neighbours: bool) -> Self:
         """Become as after the `fit` that a saved method came from; `load_model` does it.
 
         Parameters
@@ -233,9 +233,8 @@ def with_known_classes(graph: Graph) -> tuple[Graph, IntArray]:
     classes: IntArray = np.unique(graph.labels[graph.train_index])
     if len(classes) == graph.n_classes:
         return graph, classes
-    number = np.full(graph.n_classes + 1, -1)  # the last is that of unlabelled nodes, -1
-    number[classes] = np.arange(len(classes))
-    labels = number[graph.labels]
+    is_known = np.isin(graph.labels, classes)
+    labels = np.where(is_known, np.searchsorted(classes, graph.labels), -1)
     known = replace(
         graph,
         labels=labels,
