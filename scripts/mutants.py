@@ -83,6 +83,7 @@ ELSEWHERE = {"training/processes.py", "training/part_batches.py"}
 SMALLEST = 1e-9
 MOST_SECONDS = 10.0  # that the tests chosen for a fault may take
 MOST_SECONDS_EARLY = 30.0  # the same where any test may look at what is changed
+QUICK_SECONDS = 0.02  # tests that take no longer need not wait for their turn
 AT_ONCE = 20  # faults that are tried before the tests that noticed them run without a fault
 FEWEST_SECONDS = 20.0  # of the processor: what takes longer, at least, does not end
 PATIENCE = 10  # how much longer than that a busy machine may take
@@ -502,8 +503,8 @@ def chosen_tests(mutant: Mutant, reach: Reach) -> list[str]:
     """The tests that a fault is tried against, quickest first; none if its line is not reached.
 
     Files of tests that import the module go first. Each test function has a turn before any has a
-    second with other parameters. Of constants, which all tests reach, files of tests that share
-    most words with the changed line go first, and they may take longer.
+    second with other parameters, but for very quick tests. Of constants, which all tests reach,
+    files of tests that share most words with the changed line go first, and they may take longer.
     """
     place = (str(mutant.path), mutant.line)
     near = set(reach.tests.get(place, ()))
@@ -521,9 +522,8 @@ def chosen_tests(mutant: Mutant, reach: Reach) -> list[str]:
             file = test.partition("::")[0]
             n_shared = _n_shared(mutant, file) if is_early else 0
             is_of_others = not _imports(file, _module_name(mutant.path))
-            order.append(
-                (is_of_others, -n_shared, test not in near, turns[function], len(order), test)
-            )
+            turn = turns[function] if reach.seconds[test] > QUICK_SECONDS else 0
+            order.append((is_of_others, -n_shared, test not in near, turn, len(order), test))
             turns[function] += 1
     chosen: list[str] = []
     left = MOST_SECONDS_EARLY if is_early else MOST_SECONDS

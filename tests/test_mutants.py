@@ -69,6 +69,9 @@ def test_every_test_function_has_a_turn_before_any_has_a_second(
     assert mutants.chosen_tests(first, mutants.Reach({}, seconds))[:2] == ["t::far", "t::a[1]"]
     early = mutants.Reach({}, seconds, {(str(path), 13)})
     assert mutants.chosen_tests(last, early)[0] == "t::far"
+    # What is quick does not wait for its turn.
+    quick = {**seconds, "t::a[1]": 0.01, "t::a[2]": 0.02, "t::b": 9.98}
+    assert mutants.chosen_tests(last, mutants.Reach(reach.tests, quick)) == ["t::a[1]", "t::a[2]"]
     # Tests that import the module are asked before others, and what is slow is asked as well.
     texts = {"t": "area", "u": f"from {path.parent.name} import area"}
     monkeypatch.setattr(mutants, "_text_of", texts.get)
