@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from tests import generated_graphs
 from tests.generated_graphs import random_matrix
+from tests.scripts import ROOT, load_script
 from threadpoolctl import threadpool_limits
 
 from graphconv import Graph, load_dataset
@@ -60,6 +61,29 @@ def test_chosen_settings_are_those_of_known_methods_and_data_sets():
             parameters = make_estimator(name, **settings).get_params()
             assert {key: parameters[key] for key in settings} == settings
     assert chosen_settings("sgc", "a data set of one's own") == {}
+
+
+def test_chosen_settings_follow_from_the_committed_trials(monkeypatch):
+    script = load_script("tune_baselines")
+    make = script.make_estimator
+
+    def refuse_to_fit(method, **params):
+        assert "random_state" not in params, f"measured/tuning.jsonl has no trial of {method}"
+        return make(method, **params)
+
+    monkeypatch.setattr(script, "make_estimator", refuse_to_fit)
+    trials = script.Trials(ROOT / "measured" / "tuning.jsonl")
+    rows = [*CHOSEN, *VARIANTS]
+    assert set(rows) == set(script.QUESTIONS) == set(script.NELL_QUESTIONS)
+    karate = load_dataset("karate")
+    for row in rows:
+        for dataset in ("citeseer", "cora", "pubmed", "nell"):
+            if (row, dataset) in script.NOT_SEARCHED:
+                continue
+            chosen = script.choose(row, dataset, replace(karate, name=dataset), trials)
+            assert chosen == script.changed(script.method_of(row), chosen_settings(row, dataset))
+    assert {("deepwalk-noise", "pubmed")} == script.NOT_SEARCHED
+    assert chosen_settings("deepwalk-noise", "pubmed") == {"window": 10, "C": 0.1}
 
 
 # Neighbours, direction and seed are the same everywhere.

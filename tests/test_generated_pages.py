@@ -9,7 +9,6 @@ import pytest
 from tests.scripts import ROOT, load_script
 
 from graphconv import load_dataset
-from graphconv.estimators.baselines.settings import CHOSEN, VARIANTS, chosen_settings
 from graphconv.estimators.runs import RunLog
 from graphconv.io.files import json_text
 from graphconv.paper import depth, random_splits, self_loops, table2, table3
@@ -114,24 +113,3 @@ def test_figures_of_the_results_are_committed():
     for name in names:
         assert (DOCS / f"{name}.png").is_file()
         assert (DOCS / f"{name}.svg").is_file()
-
-
-def test_settings_of_the_baselines_follow_from_the_committed_trials(monkeypatch):
-    script = load_script("tune_baselines")
-    make = script.make_estimator
-
-    def refuse_to_fit(method, **params):
-        assert "random_state" not in params, f"measured/tuning.jsonl has no trial of {method}"
-        return make(method, **params)
-
-    monkeypatch.setattr(script, "make_estimator", refuse_to_fit)
-    trials = script.Trials(MEASURED / "tuning.jsonl")
-    rows = [*CHOSEN, *VARIANTS]
-    assert set(rows) == set(script.QUESTIONS) == set(script.NELL_QUESTIONS)
-    for row in rows:
-        for dataset in ("citeseer", "cora", "pubmed", "nell"):
-            if (row, dataset) in script.NOT_SEARCHED:
-                continue
-            shown = replace(load_dataset("karate"), name=dataset)
-            chosen = script.choose(row, dataset, shown, trials)
-            assert chosen == script.changed(script.method_of(row), chosen_settings(row, dataset))
