@@ -13,23 +13,28 @@ from tests.generated_graphs import random_matrix
 from tests.scripts import ROOT, load_script
 from threadpoolctl import threadpool_limits
 
-from graphconv import Graph, load_dataset
+from graphconv import Graph, load_dataset, load_model
 from graphconv.estimators.baselines import (
     BASELINES,
+    _logistic,
     _walks,
     boosted_trees,
     deepwalk,
     make_estimator,
 )
 from graphconv.estimators.baselines._conjugate_gradients import solve_columns
-from graphconv.estimators.baselines._logistic import _row_space, fit_logistic
+from graphconv.estimators.baselines._logistic import _quick_to_multiply, _row_space, fit_logistic
 from graphconv.estimators.baselines._planetoid_network import PlanetoidNetwork
 from graphconv.estimators.baselines._walks import context_pairs, random_walks
 from graphconv.estimators.baselines.deepwalk import _Sentences
 from graphconv.estimators.baselines.ica import independent_runs
 from graphconv.estimators.baselines.semi_embedding import PairDraw
 from graphconv.estimators.baselines.settings import CHOSEN, VARIANTS, chosen_settings
-from graphconv.estimators.baselines.transductive import neighbour_matrix, with_known_classes
+from graphconv.estimators.baselines.transductive import (
+    neighbour_matrix,
+    numeric_libraries,
+    with_known_classes,
+)
 from graphconv.graph.position import N_ROLES, position_features
 
 PATH = np.diag(np.ones(3), 1) + np.diag(np.ones(3), -1)  # 0 - 1 - 2 - 3
@@ -169,6 +174,17 @@ class TestLabelPropagation:
             found = self.fit(adjacency, labels, n_steps=n_steps)
             np.testing.assert_allclose(found[4:], [[2 / 3, 1 / 3]] * 4)
 
+    @pytest.mark.parametrize(("weight", "expected"), [(1, [0.5, 0.5]), (2, [1, 0])])
+    def test_a_share_of_one_in_a_million_millions_counts_as_none(self, weight, expected):
+        # Node 2 hangs on node 0, of class 0, by such a share of its edges' weight; the rest leads
+        # to nodes that no label has reached.
+        adjacency = np.zeros((5, 5))
+        adjacency[2, [0, 3, 4]] = weight, 15258789 * 2**16, 4096 - weight
+        assert adjacency[2].sum() == 1e12
+        adjacency = adjacency + adjacency.T
+        found = self.fit(adjacency, (0, 1, -1, -1, -1), n_steps=1, class_mass=False)
+        assert found[2].tolist() == expected
+
     def test_stopping_too_early_warns(self):
         with pytest.warns(ConvergenceWarning, match="1 iterations"):
             self.fit(max_iterations=1)
@@ -224,6 +240,19 @@ def test_which_baselines_label_other_graphs():
 
 
 class TestLogistic:
+    @pytest.fixture
+    def asked(self, monkeypatch):
+        """Columns and settings of every regression that is fitted."""
+        kept = []
+
+        class Watched(LogisticRegression):
+            def fit(self, columns, labels):
+                kept.append((columns, self.get_params()))
+                return super().fit(columns, labels)
+
+        monkeypatch.setattr(_logistic, "LogisticRegression", Watched)
+        return kept
+
     def test_two_classes_as_scikit_learn_has_them(self):
         rng = np.random.default_rng(0)
         columns, labels = rng.standard_normal((20, 3)), np.arange(20) % 2
@@ -252,6 +281,40 @@ class TestLogistic:
     def test_rows_of_zeros_say_nothing(self):
         found = fit_logistic(np.zeros((2, 5)), np.array([0, 1]), 2, 1.0)
         np.testing.assert_allclose(found.probabilities(np.ones((1, 5))), [[0.5, 0.5]])
+
+    def test_what_scikit_learn_is_asked_for(self, asked):
+        fit_logistic(np.eye(4), np.arange(4) % 2, 2, 0.3)
+        ((_, params),) = asked
+        wanted = {"C": 0.3, "max_iter": 5000, "tol": 1e-5}
+        assert {name: params[name] for name in wanted} == wanted
+
+    @pytest.mark.parametrize(
+        ("n_rows", "n_columns", "n_directions"),
+        [(2, 3, 1), (3, 3, 3), (4, 3, 3), (499, 501, 1), (500, 501, 501)],
+    )
+    def test_few_rows_are_fitted_in_the_space_they_span(
+        self, asked, n_rows, n_columns, n_directions
+    ):
+        rows = np.arange(n_rows)[:, None] @ np.full((1, n_columns), 1e-3)
+        fit_logistic(rows, np.arange(n_rows) % 2, 2, 1.0)
+        ((columns, _),) = asked
+        assert columns.shape == (n_rows, n_directions)
+
+    @pytest.mark.parametrize(
+        ("n_columns", "n_filled", "is_dense"),
+        [
+            *((100, 10, False), (100, 11, True)),
+            *((30_000_000, 3_000_001, True), (30_000_001, 3_000_001, False)),
+        ],
+    )
+    def test_columns_more_than_a_tenth_full_become_dense_where_they_fit(
+        self, n_columns, n_filled, is_dense
+    ):
+        places = np.arange(n_filled, dtype=np.int32)
+        filled = np.ones(n_filled, dtype=np.int8), places, [0, n_filled]
+        found = _quick_to_multiply(sp.csr_array(filled, shape=(1, n_columns)))
+        assert sp.issparse(found) != is_dense
+        assert found.shape == (1, n_columns)
 
     def test_strength_must_be_positive(self):
         with pytest.raises(ValueError, match="C must be above 0"):
@@ -397,9 +460,10 @@ class TestManifold:
 class TestICA:
     def test_runs_are_independent_and_in_order(self):
         graph = random_graph()
-        rank = np.random.default_rng(0).permutation(30)
-        rank[:5] = -1
-        runs = independent_runs(graph.adjacency, rank)
+        order = 5 + np.random.default_rng(0).permutation(25)
+        rank = np.empty(30)
+        rank[order] = np.arange(25)
+        runs = independent_runs(graph.adjacency, order)
         assert sorted(np.concatenate(runs)) == list(range(5, 30))
         place = np.full(30, -1)
         for number, run in enumerate(runs):
@@ -409,6 +473,11 @@ class TestICA:
         assert (
             np.sign(place[5:][left] - place[5:][right]) == np.sign(rank[5:][left] - rank[5:][right])
         ).all()
+
+    def test_a_loop_keeps_no_node_waiting(self):
+        looped = sp.csr_array(PATH + np.eye(4))
+        runs = independent_runs(looped, np.array([0, 3, 1]))
+        assert [run.tolist() for run in runs] == [[0, 3], [1]]
 
     def test_unknown_aggregation_is_refused(self):
         with pytest.raises(ValueError, match="aggregation must be"):
@@ -459,14 +528,17 @@ class TestWalks:
         assert list(zip(nodes.tolist(), contexts.tolist(), strict=True)) == [(4, 5), (5, 4)]
         assert len(context_pairs(np.array([[4]]), window=9)[0]) == 0
 
+    def test_a_window_of_nothing_has_no_pairs(self):
+        assert [found.tolist() for found in context_pairs(np.array([[4, 5]]), window=0)] == [[], []]
+
 
 class TestDeepWalk:
-    @pytest.mark.parametrize("n_walks", [0, 1, 1024, 2500])
-    def test_every_walk_is_read_once_as_often_as_asked(self, n_walks):
-        walks = np.arange(2 * n_walks).reshape(n_walks, 2)
-        sentences = _Sentences(walks)
-        for _ in range(2):
-            assert list(sentences) == walks.tolist()
+    def test_every_walk_is_read_once_as_often_as_asked(self):
+        for n_walks in (0, 1, 1024, 2500):
+            walks = np.arange(2 * n_walks).reshape(n_walks, 2)
+            sentences = _Sentences(walks)
+            for _ in range(2):
+                assert list(sentences) == walks.tolist()
 
     def test_embedding_rows_belong_to_nodes(self):
         pytest.importorskip("gensim")
@@ -536,6 +608,17 @@ class TestSemiEmbedding:
         assert (dense[left, others] == 0).all()
         assert (left != others).all()
 
+    def test_pairs_of_a_path(self):
+        """All edges, both ways, and all nodes that are apart, sooner or later; no others."""
+        path = np.diag(np.ones(7), 1) + np.diag(np.ones(7), -1)
+        pairs, rng = PairDraw(sp.csr_array(path)), np.random.default_rng(0)
+        joined, drawn_apart = np.zeros((8, 8), bool), np.zeros((8, 8), bool)
+        for _ in range(600):  # one at a time
+            left, right, other = pairs.draw(1, rng)
+            joined[left, right] = drawn_apart[left, other] = True
+        assert np.array_equal(joined, path == 1)
+        assert np.array_equal(drawn_apart, path + np.eye(8) == 0)
+
     def test_pairs_where_all_are_neighbours(self):
         full = sp.csr_array(np.ones((3, 3)) - np.eye(3))
         rng, sizes = np.random.default_rng(0), []
@@ -586,9 +669,22 @@ class TestPlanetoid:
         network.is_training = False
         assert torch.equal(network._drop(values), values)
 
+    def test_numbers_at_the_rate_or_above_are_kept(self):
+        network = PlanetoidNetwork(random_graph(), 8, False, 0.5, True, seed=0)
+        drawn = torch.rand(9, generator=torch.Generator().manual_seed(5))
+        network.dropout = drawn.median().item()
+        network.generator.manual_seed(5)
+        kept = network._drop(torch.ones(9)) > 0
+        assert kept.sum() == 5
+        assert torch.equal(kept, drawn >= drawn.median())
+
     def test_random_numbers_are_those_of_the_published_runs(self):
         network = PlanetoidNetwork(random_graph(), 8, False, 0.5, True, seed=3)
         assert network.generator.initial_seed() == 1046394712501569526
+        # Where the embedding is computed from features, its weights have a seed of their own.
+        network = PlanetoidNetwork(random_graph(), 3, True, 0.5, True, seed=3)
+        seeds = [part.seeds for part in (network._from_features, network._embedding)]
+        assert [list(each) for each in seeds] == [[3], [6796496416428451910]]
 
     @pytest.mark.parametrize("dimension", [4, 200])
     def test_first_weights_are_glorots(self, dimension):
@@ -653,6 +749,36 @@ def test_classes_without_training_node_are_never_chosen(name):
     assert is_right[train].mean() > 0.5
 
 
+WITH_FEATURES = ["boosted-trees", "ica", "manifold", "planetoid-i", "semi-embedding", "sgc"]
+
+
+@pytest.mark.parametrize("name", WITH_FEATURES)
+def test_another_graph_must_have_as_many_features_or_none(name):
+    graph = random_graph()
+    wide = replace(graph, features=np.random.default_rng(0).random((30, 30)))
+    featureless = replace(graph, features=None)
+    quick = {"max_epochs": 1, "n_graph_steps": 1, "max_iterations": 9}
+    known = make_estimator(name).get_params()
+    params = {key: value for key, value in quick.items() if key in known and name != "manifold"}
+    for own, other, words in [
+        (graph, wide, "3 features, the graph to predict has 30 features"),
+        (wide, featureless, "30 features, the graph to predict has no features"),
+        (featureless, wide, "no features, the graph to predict has 30 features"),
+    ]:
+        fitted = make_estimator(name, random_state=0, **params).fit(own)
+        with pytest.raises(ValueError, match=f"the model was trained with {words}$"):
+            fitted.predict_proba(other)
+
+
+def test_a_loaded_method_that_is_fitted_again_forgets_what_it_was(tmp_path):
+    graph, other = random_graph(), random_graph(seed=1)
+    make_estimator("sgc").fit(graph).save(tmp_path / "model")
+    again, new = load_model(tmp_path / "model").fit(other), make_estimator("sgc").fit(other)
+    assert np.array_equal(again.predict_proba(graph), new.predict_proba(graph))
+    again.save(tmp_path / "again")
+    assert np.array_equal(load_model(tmp_path / "again").predict_proba(), new.predict_proba())
+
+
 def test_nodes_of_unknown_classes_leave_the_splits():
     graph = random_graph()
     train = np.flatnonzero(graph.labels != 1)[:6]
@@ -672,6 +798,26 @@ def test_neighbours_in_a_directed_graph_go_both_ways_without_loops():
     neighbours = neighbour_matrix(directed)
     assert neighbours.toarray().tolist() == [[0, 2, 0], [2, 0, 1], [0, 1, 0]]
     assert neighbours.nnz == 4  # a loop is gone, not a neighbour of weight 0
+
+
+def test_methods_run_on_one_thread_of_each_library(monkeypatch):
+    clf = make_estimator("sgc")
+    label, seen = type(clf)._label_graph, []
+
+    def watched(own, graph):
+        seen.append([library["num_threads"] for library in numeric_libraries().info()])
+        return label(own, graph)
+
+    monkeypatch.setattr(type(clf), "_label_graph", watched)
+    with threadpool_limits(2):
+        clf.fit(random_graph()).predict_proba(random_graph(seed=1))
+    while_fitting, while_labelling = seen
+    assert set(while_fitting) == set(while_labelling) == {1}
+
+
+@pytest.mark.parametrize("name", sorted(BASELINES))
+def test_scikit_learn_is_told_that_features_may_be_sparse(name):
+    assert make_estimator(name).__sklearn_tags__().input_tags.sparse is True
 
 
 def test_threads_of_libraries_change_no_bit():

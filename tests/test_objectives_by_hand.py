@@ -264,6 +264,18 @@ class TestSemiEmbedding:
             np.testing.assert_allclose(found[name], expected, atol=2e-3, err_msg=name)
         assert max(np.abs(own).max() for own in found.values()) > 0.05
 
+    def test_nodes_at_one_place_are_not_pushed_apart(self):
+        """A distance of 0 has no slope: what is left is the pull of the neighbours."""
+        graph, method = self.fit("output")
+        drawn = (np.array([0]), np.array([1]), np.array([0]))
+        pairs = type("Pairs", (), {"draw": lambda *given: drawn})()
+        term = EmbeddingLoss(method, graph, pairs, np.random.default_rng(0))
+        found = term.gradients(method.network_, 0)
+        method.margin = 0.0
+        for own, pull in zip(found, term.gradients(method.network_, 0), strict=True):
+            np.testing.assert_array_equal(own, pull)
+        assert any(own.any() for own in found)
+
     def test_without_smoothness_edges_do_not_matter(self):
         _, plain = self.fit("output", smoothness=0.0)
         graph = kite()
@@ -367,6 +379,16 @@ class TestPlanetoidTraining:
         never, always = (self.embedding(self.fit(**params, graph_share=s)) for s in (0.0, 1.0))
         assert np.abs(always - never).max() > 1e-4
 
+    def test_no_graph_steps_beside_the_classes_whatever_number_is_drawn(self, monkeypatch):
+        class Lowest(np.random.Generator):
+            def random(self):
+                return 0.0
+
+        params = {"n_graph_steps": 2, "max_epochs": 3, "embedding_rate": 0.0, "graph_share": 0.0}
+        expected = self.embedding(self.fit(**params))
+        monkeypatch.setattr(np.random, "default_rng", lambda seed: Lowest(np.random.PCG64(seed)))
+        assert np.array_equal(self.embedding(self.fit(**params)), expected)
+
     def test_walks_have_the_wanted_number_length_and_window(self, monkeypatch):
         seen = []
 
@@ -387,9 +409,10 @@ class TestPlanetoidTraining:
         seen = []
         loss = PlanetoidNetwork.context_loss
 
-        def watched(network, graph, nodes, contexts, *more):
+        def watched(network, graph, nodes, contexts, noise, n_negatives):
             seen.append(list(zip(nodes.tolist(), contexts.tolist(), strict=True)))
-            return loss(network, graph, nodes, contexts, *more)
+            assert (noise.shape, set(noise), n_negatives) == ((200,), set(range(6)), 5)
+            return loss(network, graph, nodes, contexts, noise, n_negatives)
 
         monkeypatch.setattr(PlanetoidNetwork, "context_loss", watched)
         monkeypatch.setattr(
@@ -413,6 +436,22 @@ class TestPlanetoidTraining:
         assert (dropped == 0).mean() == pytest.approx(0.25, abs=0.02)
         network.is_training = False
         assert np.array_equal(network._drop(torch.ones(3, 2)).numpy(), np.ones((3, 2)))
+
+    def test_dropout_is_on_where_classes_are_learned_and_off_where_they_are_watched(
+        self, monkeypatch
+    ):
+        seen = []
+        votes = PlanetoidNetwork._votes
+
+        def watched(network, batch):
+            seen.append((batch.rows.tolist(), network.is_training))
+            return votes(network, batch)
+
+        monkeypatch.setattr(PlanetoidNetwork, "_votes", watched)
+        graph = kite(validation_index=[2, 3])
+        make_estimator("planetoid-t", n_graph_steps=0, max_epochs=3, random_state=0).fit(graph)
+        assert seen[:-1] == [([0, 1, 4], True), ([2, 3], False)] * 3
+        assert seen[-1] == ([0, 1, 2, 3, 4, 5], False)  # the labels that are given
 
     def test_dropout_is_off_where_labels_are_given(self):
         fitted = self.fit(dropout=0.8, max_epochs=3)
