@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from graphconv.engine._powers import Power, powers_of
 from graphconv.engine._product_order import ProductAndSum, sum_comes_first
 from graphconv.engine._steps import (
     Activate,
@@ -138,24 +138,6 @@ def _takes_any_columns(value: Value) -> bool:
     return isinstance(value, RowsDropped | Sum | Multiple)
 
 
-class _Power(NamedTuple):
-    """value = factor * summed + share * start."""
-
-    value: Value
-    summed: Neighbours
-    factor: float
-    start: Value
-    share: float
-
-    def goes_on_as(self, after: _Power) -> bool:
-        mine = (self.factor, self.start, self.share, self.summed.self_loops)
-        return mine == (after.factor, after.start, after.share, after.summed.self_loops)
-
-
-def _factor_of(value: Value) -> tuple[float, Value]:
-    return (value.factor, value.inputs[0]) if isinstance(value, Multiple) else (1, value)
-
-
 class _Builder:
     """Turns operations into calls, each when it is first asked for."""
 
@@ -179,7 +161,13 @@ class _Builder:
         self.shapes: list[tuple[int, int]] = []
         self.postponed = self._find_postponed()
         self._late_products = self._find_late_products()
-        self._inside_powers = self._find_inside_powers()
+        self._powers = {} if batch.has_halo else powers_of(program)
+        self._inside_powers = {
+            inside
+            for chain in self._powers.values()
+            for power in chain
+            for inside in (power.summed, power.value)
+        }.difference(self._powers)
         self._made: dict[Value, Part] = {}
         self._dropout_places = {value: place for place, value in enumerate(program.dropouts)}
 
@@ -219,8 +207,8 @@ class _Builder:
             return self._neighbours(summed, value.bias)
         if isinstance(value, Sum) and self._is_beside_own(value):
             return self._sum_beside_own(value)
-        if chain := self._powers_in(value):
-            return self._power_sum(chain)
+        if value in self._powers:
+            return self._power_sum(self._powers[value])
         if isinstance(value, Sum) and (normalised := self._normalised_before(value)):
             return self._normalised_and_added(normalised, value)
         if isinstance(value, BatchNormalised):
@@ -394,52 +382,13 @@ class _Builder:
         n_columns = self._width(given) // 2
         return self._call(step, bias, inputs=(given,), n_rows=n_rows, n_columns=n_columns)
 
-    def _powers_in(self, value: Value) -> list[_Power]:
-        """The sums over neighbours of a `PowerSum`, the first one first; none if it is none."""
-        found: list[_Power] = []
-        power = self._power(value)
-        while power is not None and (not found or power.goes_on_as(found[-1])):
-            found.append(power)
-            (before,) = power.summed.inputs
-            if before is power.start:
-                return found[::-1]
-            power = self._power(before) if len(self.program.users[before]) == 1 else None
-        return []
-
-    def _power(self, value: Value) -> _Power | None:
-        """A value as a multiple of a sum over neighbours plus a multiple of what it began with."""
-        if not isinstance(value, Sum) or value.factor != 1 or self.batch.has_halo:
-            return None
-        users = self.program.users
-        for first, second in (value.inputs, value.inputs[::-1]):
-            (factor, summed), (share, start) = _factor_of(first), _factor_of(second)
-            if (
-                isinstance(summed, Neighbours)
-                and not isinstance(summed.self_loops, Parameter)
-                and summed is not self.program.summed_features
-                and len(users[first]) == len(users[summed]) == 1
-            ):
-                return _Power(value, summed, factor, start, share)
-        return None
-
-    def _find_inside_powers(self) -> set[Value]:
-        """What is made on the way to a `PowerSum`, and for nothing else."""
-        inside: set[Value] = set()
-        for value in reversed(self.program.values):
-            if value not in inside:
-                chain = self._powers_in(value)
-                inside.update(power.summed for power in chain)
-                inside.update(power.value for power in chain[:-1])
-        return inside
-
-    def _power_sum(self, chain: Sequence[_Power]) -> Part:
+    def _power_sum(self, chain: Sequence[Power]) -> Part:
         batch, hops = self.batch, self.program.hops
         sums = []
-        for _, summed, factor, *_ in chain:
-            assert not isinstance(summed.self_loops, Parameter)
-            shape = batch.n_within[hops[summed]], batch.n_within[hops[summed] + 1]
-            scales = batch.scales(summed.self_loops, self.directed)
-            own = (scales, summed.self_loops, factor)
+        for power in chain:
+            hop = hops[power.summed]
+            shape = batch.n_within[hop], batch.n_within[hop + 1]
+            own = (batch.scales(power.self_loops, self.directed), power.self_loops, power.factor)
             sums.append(NeighbourSum(self.kernels, batch, shape, *own))
         start = self._rows_of(chain[0].start, sums[0].shape[1])
         step = PowerSum(tuple(sums), chain[0].share)
