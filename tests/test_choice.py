@@ -14,6 +14,7 @@ from graphconv import AutoClassifier, GCNClassifier, load_model
 from graphconv.estimators import candidates as candidate_list
 from graphconv.estimators import choice as choosing
 from graphconv.estimators.baselines import make_estimator
+from graphconv.estimators.baselines.committee import shares_that_suit
 from graphconv.estimators.candidates import (
     Candidate,
     candidates_for,
@@ -413,7 +414,11 @@ def test_a_committee_lives_as_every_method_does(monkeypatch, tmp_path):
     fitted = chosen.fitted_
     assert isinstance(fitted, FittedMethod)
     members = [one.fit(graph, [0]).ensemble_probabilities() for one in chosen.candidate_.members]
-    np.testing.assert_allclose(fitted.each[:, 0], np.mean(members, axis=0), atol=1e-6)
+    judges = graph.validation_index
+    of_right = [member[judges, graph.labels[judges]] for member in members]
+    shares = shares_that_suit(np.stack(of_right, axis=1))
+    wanted = shares[0] * members[0] + shares[1] * members[1]
+    np.testing.assert_allclose(fitted.each[:, 0], wanted, atol=1e-6)
     chosen.save(tmp_path / "model")
     again = load_model(tmp_path / "model")
     np.testing.assert_array_equal(again.predict_proba(), chosen.predict_proba())
@@ -422,6 +427,19 @@ def test_a_committee_lives_as_every_method_does(monkeypatch, tmp_path):
     assert fitted.labels_other_graphs
     assert again.explain(3).reasons() == chosen.explain(3).reasons()
     assert len(again.suggest(2)) == 2
+
+
+@pytest.mark.parametrize("n_nodes", [0, 1, 30, 3000])
+def test_shares_are_those_that_make_the_right_classes_likeliest(n_nodes):
+    first = np.linspace(0.9, 0, n_nodes)
+    second = first[::-1] ** 3
+    share = np.linspace(0, 1, 10001)[1:-1, None]
+    likelihood = np.log(share * first + (1 - share) * second).sum(axis=1)
+    seen = 20 * np.log(share * (1 - share))[:, 0]  # twenty nodes of each have been seen already
+    best = share[(likelihood + seen).argmax(), 0]
+    found = shares_that_suit(np.stack([first, second], axis=1))
+    np.testing.assert_allclose(found, [best, 1 - best], atol=1e-4)
+    assert (best > 0.55) == (n_nodes >= 30)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ from graphconv.training.out_of_fold import N_FOLDS, make_folds
 FloatMatrix = npt.NDArray[np.floating[Any]]
 # Seconds of trials, by the guess of `seconds_of`, and of the training that follows.
 BUDGETS = {"quick": 5.0, "auto": 28.0}
-TRAINING_BUDGETS = {"quick": 5.0, "auto": 16.0}
+TRAINING_BUDGETS = {"quick": 8.0, "auto": 16.0}
 # Trainings that a trial averages, where there is time for them.
 TRIAL_RUNS = {"quick": 1, "auto": 4}
 # Labels that are enough to tell kinds apart: more are not judged, nor trained on in a trial.
