@@ -74,7 +74,7 @@ def doubtful_labels(
     names = graph.class_names
     return tuple(
         DoubtfulLabel(
-            graph.node_ids[nodes[row] : nodes[row] + 1].tolist()[0],
+            graph.node_ids[[nodes[row]]].tolist()[0],
             names[graph.labels[nodes[row]]],
             names[likelier[row]],
             float(unseen[row, graph.labels[nodes[row]]]),
@@ -100,6 +100,6 @@ def rank_by_doubt(labels: IntArray, probabilities: FloatMatrix) -> tuple[IntArra
     """Rows from the most to the least doubtful label, and the likeliest class of each row."""
     rows = np.arange(len(labels))
     others = np.array(probabilities, dtype=np.float64)
-    others[rows, labels] = -1
+    others[rows, labels] = -np.inf
     margin = probabilities[rows, labels] - others.max(axis=1)
     return np.argsort(margin, kind="stable"), probabilities.argmax(axis=1)

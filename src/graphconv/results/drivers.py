@@ -25,7 +25,7 @@ Relabel = Callable[[Graph], Array]
 # Columns, and single features, that are tried at most; fewer where the graph is large.
 MOST_TRIED = 24
 # Numbers that all passes together may go through: some seconds' worth.
-WORK = 2_000_000_000
+WORK = 2e9
 
 
 class Driver(NamedTuple):
@@ -202,7 +202,7 @@ def _most_telling(graph: Graph, found: Array, most: int) -> list[int]:
     # A share of the variance, so that scale does not count, and less the fewer nodes have the
     # feature. A constant's is rounding error over rounding error.
     varies = variance > 1e-12 * of_squares
-    telling = np.where(varies, between / np.where(varies, variance, 1), 0)
+    telling = np.divide(between, variance, out=np.zeros_like(between), where=varies)
     order = np.argsort(-telling, kind="stable")
     return [int(column) for column in order[:most] if telling[column] > 0]
 

@@ -22,7 +22,7 @@ from graphconv.training.fitted import FittedGCN
 
 Array = npt.NDArray[Any]
 # Numbers to be computed for the edits of one kind: a second's worth.
-WORK = 500_000_000
+WORK = 5e8
 FEWEST_EDITS, MOST_EDITS = 100, 5000
 # Nodes of a neighbourhood whose own labels are worked out, to be shown.
 MOST_LABELS = 1000
@@ -196,7 +196,7 @@ def _edges(question: _Question) -> tuple[tuple[Contribution, ...], str]:
     rows, columns = around.entry_row, around.entry_column
     n_rows = len(around.rows)
     # Edges among the farthest nodes carry nothing to the node: they only count in degrees.
-    reach = around.n_within[-2] if around.n_hops else 0
+    reach = int((around.distance < around.n_hops).sum())
     carries = np.flatnonzero((rows < reach) | ((columns < reach) & (not around.graph.directed)))
     if around.graph.directed:
         key = rows * n_rows + columns

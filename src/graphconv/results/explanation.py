@@ -137,7 +137,7 @@ class Explanation:
         parts.sort(key=lambda one: -abs(one[1].probability))
         said = []
         for kind, part in parts[:n]:
-            sign = "for" if part.probability > 0 else "against"
+            sign = "for" if part.probability >= _WORTH_A_REASON else "against"
             points = 100 * abs(part.probability)
             about = f" ({part.detail})" if part.detail else ""
             said.append(

@@ -233,7 +233,7 @@ class Learner:
         """
         lessons = np.setdiff1d(np.flatnonzero(labels >= 0), exam)
         nodes, probabilities = self.held_out(lessons, n_classes)
-        if self.picture is not None and len(exam):
+        if self.picture is not None:
             known = self.picture.probabilities[exam]
             widened = np.zeros((len(exam), n_classes), dtype=np.float32)
             widened[:, : known.shape[1]] = known[:, :n_classes]
@@ -268,10 +268,11 @@ class Learner:
             weight = uncertainty(self.picture.probabilities[crowd], is_multilabel=False)
         known: IntArray = np.flatnonzero(labels >= 0)
         chosen = [node for node, _ in self._cover.choose(known, weight, n, is_allowed)]
-        if len(chosen) < n:  # a sample of a large graph may be used up
+        n_missing = n - len(chosen)
+        if n_missing:  # a sample of a large graph may be used up
             rest = np.setdiff1d(np.flatnonzero(is_allowed), chosen)
             rng = np.random.default_rng([self.seed, len(known)])
-            chosen += rng.permutation(rest)[: n - len(chosen)].tolist()
+            chosen += rng.permutation(rest)[:n_missing].tolist()
         return chosen
 
     def random_question(

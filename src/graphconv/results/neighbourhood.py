@@ -28,7 +28,7 @@ from graphconv.training.fitted import FittedGCN
 
 Array = npt.NDArray[Any]
 # Numbers that all copies of one batch may hold together: some 100 MB with what the layers add.
-NUMBERS_AT_ONCE = 4_000_000
+NUMBERS_AT_ONCE = 4e6
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Neighbourhood:
 
     def probabilities(self, edits: Sequence[Edit]) -> Array:
         """The node's probabilities after each edit, shape (n_edits, n_replicas, n_classes)."""
-        at_once = max(1, NUMBERS_AT_ONCE // self.size)
+        at_once = max(1, int(NUMBERS_AT_ONCE // self.size))
         starts = range(0, len(edits), at_once)
         parts = [self._of_chunk(edits[start : start + at_once]) for start in starts]
         shape = (0, len(self.fitted.network.seeds), self.fitted.graph.n_classes)
@@ -204,8 +204,9 @@ class Neighbourhood:
     def _edited_features(self, edits: Sequence[Edit]) -> Csr | Array | None:
         if self._raw is None:
             return None
-        columns: IntArray = np.array([-1 if e.feature is None else e.feature for e in edits])
-        if (columns < 0).all():
+        _, nobodys = self._raw.shape  # the number of no column
+        columns: IntArray = np.array([nobodys if e.feature is None else e.feature for e in edits])
+        if (columns == nobodys).all():
             return _repeated(self.features, len(edits))
         return _without_columns(self._raw, self.features, self.fitted.scaler, columns)
 
@@ -238,16 +239,16 @@ def _repeated(features: Any, n_copies: int) -> Csr | Array:
 def _without_columns(
     raw: Any, scaled: Any, scaler: FeatureScaler, columns: IntArray
 ) -> Csr | Array:
-    """Scaled rows, as many times as there are columns; each time without one of these; -1: none."""
+    """Scaled rows, once for each of some columns and without it; one that is not there is none."""
     # What rows are divided by depends on all their columns; columns don't depend on one another.
     is_scaled_later = scaler.kind in ("row", "l2")
     start = raw if is_scaled_later else scaled
-    n_rows, n_copies = start.shape[0], len(columns)
+    (n_rows, n_features), n_copies = start.shape, len(columns)
     if not sp.issparse(start):
         copies = np.repeat(start[:, None], n_copies, axis=1)  # (n_rows, n_copies, n_features)
-        gone = np.flatnonzero(columns >= 0)
+        gone = np.flatnonzero(columns < n_features)
         copies[:, gone, columns[gone]] = 0
-        flat: Array = copies.reshape(n_rows * n_copies, -1)
+        flat: Array = copies.reshape(n_rows * n_copies, n_features)
         return cast(Array, scaler.transform(flat)) if is_scaled_later else flat
     matrix = start[np.repeat(np.arange(n_rows), n_copies)]
     of_copy = np.repeat(np.tile(columns, n_rows), np.diff(matrix.indptr))

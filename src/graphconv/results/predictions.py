@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -248,16 +249,14 @@ def _write_parquet(
     import pyarrow.parquet as pq
 
     file: Any = None
-    try:
+    with ExitStack() as opened:
         for columns in blocks:
             table = pa.table({name: pa.array(columns[name]) for name in columns})
             if file is None:
                 said = {f"graphconv.{name}": value for name, value in (origin or {}).items()}
-                file = pq.ParquetWriter(path, table.schema.with_metadata(said or None))
+                schema = table.schema.with_metadata(said or None)
+                file = opened.enter_context(pq.ParquetWriter(path, schema))
             file.write_table(table)
-    finally:
-        if file is not None:
-            file.close()
 
 
 def _cells(column: Any, spreadsheet_safe: bool) -> list[Any]:

@@ -8,6 +8,7 @@ tables that it wrote.
 from __future__ import annotations
 
 import hashlib
+import io
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ def sha256_of(path: Path) -> str:
     """SHA-256 of a file, read a block at a time."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
+        while block := file.read(io.DEFAULT_BUFFER_SIZE):
             digest.update(block)
     return digest.hexdigest()
 

@@ -151,15 +151,14 @@ def _unusual_features(
         return {}, np.ones(0)
     if sp.issparse(features):
         features = sp.csc_array(features)
-        usual, spread = np.zeros(features.shape[1]), np.ones(features.shape[1])
+        usual, spread = np.zeros(graph.n_features), np.ones(graph.n_features)
         # Where most nodes have 0, that is the median.
         for column in np.flatnonzero(2 * np.diff(features.indptr) >= features.shape[0]):
             dense = features[:, [int(column)]].toarray()
-            usual[column], spread[column] = np.median(dense), dense.std() or 1.0
+            usual[column], spread[column] = np.median(dense), dense.std(dtype=np.float64)
         here = features[[node]].toarray()[0]
     else:
         usual, spread = np.median(features, axis=0), features.std(axis=0, dtype=np.float64)
-        spread[spread == 0] = 1
         here = features[node]
     columns = np.flatnonzero(here != usual.astype(here.dtype))
     pairs = {int(column): (float(here[column]), float(usual[column])) for column in columns}
@@ -178,7 +177,7 @@ def _strongest(weights: dict[int, float], noun: str, most: int) -> tuple[list[in
 
 
 def _without_edge(graph: Graph, one: int, other: int) -> Graph:
-    adjacency = graph.adjacency.tolil(copy=True)
+    adjacency = graph.adjacency.tolil()
     adjacency[one, other] = adjacency[other, one] = 0
     return replace(graph, adjacency=adjacency.tocsr())
 
@@ -187,7 +186,7 @@ def _with_features(graph: Graph, node: int, values: dict[int, float]) -> Graph:
     """The graph with other features of a node, given by column."""
     features: Any = graph.features
     is_sparse = sp.issparse(features)
-    features = features.tolil(copy=True) if is_sparse else features.copy()
+    features = features.tolil() if is_sparse else features.copy()
     features[node, list(values)] = list(values.values())
     return replace(graph, features=features.tocsr() if is_sparse else features)
 

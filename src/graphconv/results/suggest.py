@@ -121,7 +121,7 @@ def suggest(
     labels, confidence = predictions.labels, predictions.confidence
     return tuple(
         Suggestion(
-            graph.node_ids[node : node + 1].tolist()[0],
+            graph.node_ids[[node]].tolist()[0],
             gain,
             labels[node],
             float(confidence[node]),
@@ -263,7 +263,7 @@ def _product(left: Any, right: Any) -> Array:
     """All cosines of two sets of directions, (n_left, n_right)."""
     product = left @ right.T
     dense: Array = product.toarray() if sp.issparse(product) else product
-    return dense.astype(np.float32, copy=False)
+    return np.asarray(dense, dtype=np.float32)
 
 
 def uncertainty(probabilities: Array, is_multilabel: bool) -> Array:
@@ -287,13 +287,13 @@ def _choose(
     is_left: npt.NDArray[np.bool_] | None = None,
 ) -> Iterable[tuple[int, float]]:
     """Greedy choice: nodes, and what each adds to the weighted sum as a share of its bound."""
-    total = float(weight.sum()) or 1.0
+    total = float(weight.sum())
     is_left = np.ones(len(among), dtype=bool) if is_left is None else is_left.copy()
     more = np.empty_like(likeness)
     for _ in range(min(n, int(is_left.sum()))):
         np.subtract(likeness, covered[:, None], out=more)
         gains = weight @ np.maximum(more, 0, out=more)
-        best = int(np.where(is_left, gains, -1).argmax())
+        best = int(np.where(is_left, gains, -np.inf).argmax())
         is_left[best] = False
         covered = np.maximum(covered, likeness[:, best])
-        yield int(among[best]), float(gains[best]) / total
+        yield int(among[best]), float(gains[best]) / total if total else 0.0
