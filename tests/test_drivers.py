@@ -54,7 +54,7 @@ def test_a_model_of_links_alone_rests_on_them(people):
     assert features.changed == 0
     bare = replace(people, features=None, feature_names=None)
     found = find_drivers(by_links, bare, np.empty(0, dtype=np.int64))
-    assert found.whole == ()
+    assert found == drivers.Drivers((), (), (), None, 0)
     assert "There are no features" in drives(found, "")
 
 
@@ -82,6 +82,7 @@ def test_the_most_telling_features_are_tried(as_matrix):
     features = rng.normal(size=(100, 6)) + np.outer(found, [0, 1, 0.5, -0.2, -2, 0])
     features += [0, 0, 9, 0, 50, 0]  # it is the same from wherever one counts
     features[:, 0] *= 1e6  # and in whichever unit
+    features[:, 2] *= 1e-6
     features[:, 5] = 0.1  # says nothing
     graph = Graph(np.zeros((100, 100)), as_matrix(features), found)
     gaps = mean_gaps(features[:, :5], found)
@@ -123,7 +124,7 @@ def test_large_graphs_try_fewer_features(seconds, n_tried, monkeypatch):
         graph = Graph(ring + ring.T, own, labels)
         # 64 numbers for each feature, edge end and node.
         monkeypatch.setattr(drivers, "WORK", seconds * 64 * (60 * 30 + 120 + 60))
-        columns = {f"c{k}": np.array([k, k + 1]) for k in range(29)} | {"alone": np.array([29])}
+        columns = {"alone": np.array([29])} | {f"c{k}": np.array([k, k + 1]) for k in range(29)}
         found = find_drivers(lambda graph: np.eye(2)[labels], graph, labels, columns)
         assert (len(found.features), len(found.columns)) == (n_tried, n_tried)
         assert "alone" not in [one.name for one in found.columns]
@@ -142,3 +143,19 @@ def test_nodes_of_several_labels_change_with_any_of_them():
     assert found.features[0].accuracy == pytest.approx(1 - alone / 2)
     assert found.whole[1].accuracy == pytest.approx(1 - whole)
     assert [one.changed for one in found.features] == [alone, alone]
+
+
+def test_some_seconds_are_spent_on_trying(monkeypatch):
+    """Twenty passes over a hundred million numbers, of thirty features that could be tried."""
+    labels = np.arange(60) % 2
+    rng = np.random.default_rng(0)
+    graph = Graph(np.zeros((60, 60)), labels[:, None] + rng.random((60, 30)), labels)
+    monkeypatch.setattr(drivers, "_cost", lambda graph: 10**8)
+    found = find_drivers(lambda graph: np.eye(2)[labels], graph, labels)
+    assert len(found.features) == 20
+
+
+def test_a_label_at_one_half_is_not_given():
+    graph = Graph(np.zeros((2, 2)), np.eye(2), np.zeros((2, 2), dtype=int))
+    found = find_drivers(lambda graph: np.full((2, 2), 0.5), graph, np.arange(2))
+    assert found.accuracy == 1

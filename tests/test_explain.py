@@ -584,3 +584,45 @@ def test_edits_of_features_and_of_nothing_side_by_side(features, scaling):
     np.testing.assert_allclose(together[0], fitted.probabilities()[9], atol=2e-6)
     assert not np.allclose(together[0], together[1], atol=1e-5)
     assert around.probabilities([]).shape == (0, 2, 3)
+
+
+def test_a_second_is_spent_on_each_kind():
+    question = explain_module._Question(SimpleNamespace(work=10**6, n_hops=2), 0, 0.5, 0.0)
+    assert len(question.limit(np.ones(3000), "edges")[0]) == 500
+
+
+@pytest.mark.parametrize(("hidden", "n_hops"), [((), 1), ((4,), 2), ((4, 5), 3)])
+def test_the_size_of_a_neighbourhood_by_hand(hidden, n_hops):
+    """On the path 0 - 1 - 2 with two seeds: entries, activations of each row, and features."""
+    adjacency = np.diag([1, 1], 1) + np.diag([1, 1], -1)
+    n_rows = min(n_hops, 2) + 1
+    for features in (np.eye(3, 7), None):
+        graph = Graph(adjacency, features, labels=[0, 1, 2])
+        fitted = fit_gcn(graph, overrides={**BRIEF, "hidden": hidden}, seeds=[0, 1])
+        around = Neighbourhood(fitted, graph, 0)
+        widest = max((3, *hidden))  # three classes
+        n_features = 0 if features is None else 7 * n_rows
+        assert around.size == 2 * (n_rows - 1) + n_rows * widest * 2 + n_features
+        assert around.work == around.size * max(2, n_hops) // 2
+
+
+def test_copies_stand_side_by_side_as_far_as_memory_goes(monkeypatch):
+    graph = random_graph(False, False, "dense")
+    around = Neighbourhood(fit_gcn(graph, overrides=BRIEF), graph, 9)
+    expected = around.probabilities([Edit()] * 7)
+    sizes = []
+    whole = around._of_chunk
+    monkeypatch.setattr(around, "_of_chunk", lambda edits: sizes.append(len(edits)) or whole(edits))
+    for size, wanted in ((10**6, [4, 3]), (10**7, [1] * 7)):
+        around.__dict__["size"], sizes[:] = size, []
+        np.testing.assert_allclose(around.probabilities([Edit()] * 7), expected, atol=1e-6)
+        assert sizes == wanted
+
+
+def test_edges_among_the_farthest_nodes_are_not_tried():
+    """A triangle as seen from its first node, by models that look one or two hops far."""
+    graph = Graph(np.ones((3, 3)) - np.eye(3), np.eye(3), labels=[0, 1, 0])
+    for hidden, n_edges in (((), 2), ((4,), 3)):
+        why = explain(fit_gcn(graph, overrides={**BRIEF, "hidden": hidden}), 0)
+        assert {(0, 1), (0, 2)} <= {part.item for part in why.edges}
+        assert len(why.edges) == n_edges

@@ -416,3 +416,28 @@ def test_folds_hand_on_seed_and_neighbours():
             assert found.probabilities[node, 0] == pytest.approx(own)
             mean = (sum(range(12)) - node) / 12 / 11 + number / 100
             assert found.of_neighbours[node, 0] == pytest.approx(mean)
+
+
+def test_rounding_of_a_coverage_is_a_billionth():
+    """What lies farther above a whole number of labels asks for one more of them."""
+    right = np.arange(1, 20) / 20
+    every = folds_of(np.zeros(19, int), np.column_stack([right, 1 - right]))
+    for above, n_below in ((0.8e-9, 1), (1.5e-9, 0)):  # of 18 labels
+        assert find_set_rule(every, 0.9 + above / 20).threshold == right[n_below]
+    check_coverage(0.5 + 0.8e-9 / 4, 1)
+    with pytest.raises(ValueError, match="needs at least 2 labelled nodes, got 1"):
+        check_coverage(0.5 + 1.5e-9 / 4, 1)
+
+
+def test_fewer_nodes_of_a_kind_than_folds_are_left_out_one_by_one():
+    labels = np.arange(20) % 2
+    graph = Graph(
+        np.zeros((20, 20)), labels=labels, train_index=range(3, 20), validation_index=[0, 2]
+    )
+    folds = make_folds(graph, 0)
+    left_out = [np.intersect1d(fold.test_index, [0, 2]).tolist() for fold in folds]
+    assert left_out == [[0], [2], [], [], []]
+    kept = [fold.validation_index.tolist() for fold in folds]
+    assert kept == [[2], [0], [0, 2], [0, 2], [0, 2]]
+    # Whom nobody may look at has no label at all.
+    assert (folds[0].labels[[1]] == -1).all()

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from graphconv import Graph
 from graphconv.io.label_file import LabelFile, LabelLine, latest_labels, read_label_lines
@@ -384,3 +385,17 @@ def test_where_the_nodes_of_a_label_file_go():
         assert joined.class_names == ("x",)
         assert joined.labels.tolist() == [0, 0, 0, 0]
     assert graph.labels.tolist() == [0, 0, 0, -1]  # the graph itself stays as it was
+
+
+def test_a_hint_is_sought_among_ten_thousand_names(tmp_path):
+    ids = [*map(str, range(9_999)), "elephant", "crocodile"]
+    graph = Graph(sp.csr_array((10_001, 10_001)), node_ids=ids)
+    for name, hint in (("elephants", r" \(did you mean 'elephant'\?\)"), ("crocodiles", "")):
+        lines = [LabelLine("2026-01-01T00:00:00Z", name, "red", "me", "asked", 1)]
+        with pytest.raises(ValueError, match=f"the data lacks: '{name}'{hint}$"):
+            with_label_lines(graph, lines, "labels.csv")
+        with LabelFile(tmp_path / f"{name}.csv") as file:
+            file.append(lines)
+        told = pytest.raises(ValueError, match=f"the graph lacks: '{name}'{hint}$")
+        with LabelFile(tmp_path / f"{name}.csv") as file, told:
+            Answers(graph, file)

@@ -1,6 +1,7 @@
 """Tests of graphconv.results.labelling: learning while somebody labels."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -315,3 +316,30 @@ def test_random_questions_depend_on_seed_and_number_alone(graph):
     assert len(set(drawn[0])) > 30
     expected = [np.random.default_rng([0, 2, number]).choice(200) for number in range(40)]
     assert drawn[0] == expected  # so that a session goes on with the same questions
+    assert Learner(graph).random_question(labels, 0) == expected[0]  # seed 0 unless told
+    assert RANDOM_EVERY == 5  # and so is every fifth of them
+
+
+def test_nodes_of_relations_are_never_asked_about(graph):
+    bare = replace(graph, labels=np.full(200, -1), train_index=NOBODY, validation_index=NOBODY,
+                   test_index=NOBODY, n_entities=150)  # fmt: skip
+    learner = Learner(bare)
+    labels = np.full(200, -1)
+    labels[:100] = 0
+    assert sorted(learner.questions(labels, 200)) == list(range(100, 150))
+    drawn = {learner.random_question(labels, number) for number in range(500)}
+    assert drawn == set(range(100, 150))
+
+
+def test_without_a_model_no_answer_of_the_exam_is_judged(graph):
+    labels = np.zeros(200, dtype=np.int64)
+    assert Learner(graph).doubts(labels, np.array([3]), graph.n_classes) == []
+    assert Learner(graph).examine(np.array([3]), labels) == (0, 0)
+
+
+def test_a_picture_tells_how_long_it_took(graph, monkeypatch):
+    moments = iter([100.0, 103.5])
+    monkeypatch.setattr(labelling, "time", SimpleNamespace(monotonic=lambda: next(moments)))
+    learner = Learner(graph, overrides={"hidden": (4,)})
+    picture = learner.fit(graph.labels.copy(), names(graph), 7)
+    assert (picture.seconds, picture.finished, picture.version) == (3.5, 103.5, 7)

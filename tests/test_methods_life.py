@@ -304,3 +304,11 @@ def test_all_that_removal_says_by_hand():
     other = explain_by_removal(by_weight, graph, "w", ["a", "b"], label="a")
     assert other.probability == pytest.approx(0.2)
     assert [part.probability for part in other.edges] == pytest.approx([-0.3, -0.2, -0.1])
+
+
+@pytest.mark.parametrize("as_matrix", [np.array, sp.csr_array])
+def test_of_a_feature_that_half_of_the_nodes_have_the_median_is_usual(as_matrix):
+    features = as_matrix([[4.0], [2.0], [0.0], [0.0]])
+    graph = Graph(np.zeros((4, 4)), features=features, feature_names=["a"])
+    why = explain_by_removal(by_columns, graph, 0, ["x", "y"])
+    assert [part.detail for part in why.features] == ["value 4, usually 1"]

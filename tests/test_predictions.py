@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from graphconv.results.predictions import (
     confusion_table,
     row_blocks,
     write_table,
+    write_table_blocks,
 )
 from graphconv.storage.stored_graph import open_graph, store_graph
 from graphconv.training.scores import accuracy, micro_f1
@@ -282,3 +284,37 @@ def test_the_same_graph_on_disk_has_its_splits_by_place(tmp_path):
     moved = first.with_split([2], [0], [])
     made = Predictions(again, PROBABILITIES, GRAPH.class_names, trained_on=moved)
     assert made.split.tolist() == ["validation", "", "train", ""]
+
+
+def test_confusions_have_a_row_for_classes_that_nobody_has():
+    found = confusion_table(np.array([0]), np.array([0]), 4)
+    assert found.tolist() == [[1, 0, 0, 0], *[[0] * 4] * 3]
+
+
+def test_so_many_rows_are_written_at_a_time():
+    blocks = [(rows.start, rows.stop) for rows in row_blocks(65_537)]
+    assert blocks == [(0, 65_536), (65_536, 65_537)]
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(None, None), ("a", "a"), ("a", "b"), (None, "a")])
+def test_ids_are_looked_up_only_where_graphs_differ(ours, theirs):
+    """Those of a graph on disk may be many: the same folder, or graph, is known by place."""
+    index = {"train_index": [0], "validation_index": [2], "test_index": []}
+    trained = SimpleNamespace(folder=ours, n_nodes=3, node_ids=np.array(list("xyz")), **index)
+    other = SimpleNamespace(folder=theirs, n_nodes=3, node_ids=np.array(list("zyx")), **index)
+    made = Predictions(other, np.zeros((3, 2)), ("a", "b"), trained_on=trained)
+    is_same = ours is not None and ours == theirs
+    assert made.split_codes.tolist() == ([1, 0, 2] if is_same else [2, 0, 1])
+    own = Predictions(trained, np.zeros((3, 2)), ("a", "b"), trained_on=trained)
+    del trained.node_ids  # nobody asks for them
+    assert own.split_codes.tolist() == [1, 0, 2]
+
+
+def test_tables_of_predictions_keep_formulas_unless_told(tmp_path):
+    graph = Graph(np.zeros((1, 1)), class_names=["x"], node_ids=["=1"])
+    made = Predictions(graph, np.ones((1, 1), dtype=np.float32), graph.class_names)
+    for number, (how, first) in enumerate((({}, "=1"), ({"spreadsheet_safe": True}, "'=1"))):
+        made.write(tmp_path / f"{number}.csv", **how)
+        write_table_blocks([{"a": ["=1"]}], tmp_path / f"{number}.tsv", **how)
+        assert (tmp_path / f"{number}.csv").read_text().splitlines()[1].startswith(f"{first},x,")
+        assert (tmp_path / f"{number}.tsv").read_text() == f"a\n{first}\n"

@@ -278,3 +278,10 @@ def test_large_files_are_read_in_blocks(tmp_path):
     content = bytes(range(256)) * 5000  # more than a mebibyte
     (tmp_path / "large").write_bytes(content)
     assert provenance.sha256_of(tmp_path / "large") == hashlib.sha256(content).hexdigest()
+
+
+def test_ten_thousand_columns_are_named(tmp_path):
+    names = [str(number) for number in range(10_001)]
+    wide = Graph(np.zeros((1, 1)), np.ones((1, 10_001)), feature_names=names)
+    _, content = saved(tmp_path / "m", wide)
+    assert content["options"]["columns"] == names[:10_000]

@@ -1,9 +1,11 @@
 """Tests of suggest: which nodes are suggested, in which order, and what is refused."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from tests.generated_graphs import generate, split
 
 from graphconv import GCNClassifier, Graph, load_dataset
@@ -207,6 +209,7 @@ def test_how_many_must_be_a_number_of_nodes_that_are_there(n):
     with pytest.raises(ValueError, match=r"n must be from 1 to 2, the number of nodes"):
         suggest(fitted, n, candidates=[5, 6])
     assert len(suggest(fitted, 2, candidates=[6, 5, 6])) == 2
+    assert len(suggest(fitted, 1, candidates=[5])) == 1
 
 
 def test_uncertainty_of_more_classes_by_hand():
@@ -216,3 +219,39 @@ def test_uncertainty_of_more_classes_by_hand():
     assert uncertainty(np.array([[1.0]]), is_multilabel=False) == pytest.approx([0])
     # Of several labels a node, each by itself: one that is open and one that is sure.
     assert uncertainty(np.array([[0.5, 1.0]]), is_multilabel=True) == pytest.approx([0.5])
+
+
+def test_a_node_without_features_is_like_no_other():
+    rows = np.array([[3.0, 4.0], [0.0, 0.0]], dtype=np.float32)
+    step = sp.eye_array(2, dtype=np.float32, format="csr")
+    for features in (rows, sp.csr_array(rows)):
+        found = suggest_module._directions(step, np.arange(2), features, n_hops=1)
+        found = found.toarray() if sp.issparse(found) else found
+        np.testing.assert_allclose(found, [[0.6, 0.8], [0, 0]], atol=1e-6)
+
+
+@pytest.mark.parametrize(("n_filled", "is_sparse"), [(1, True), (2, False)])
+def test_rows_more_than_a_twentieth_full_become_dense(n_filled, is_sparse):
+    features = np.zeros((4, 5), dtype=np.float32)
+    features[:n_filled, 0] = 1
+    step = sp.eye_array(4, dtype=np.float32, format="csr")
+    found = suggest_module._directions(step, np.arange(4), sp.csr_array(features), n_hops=1)
+    assert sp.issparse(found) == is_sparse
+
+
+def test_three_thousand_nodes_stand_for_all_unless_told():
+    graph = Graph(sp.csr_array((3001, 3001)))
+    features = np.ones((3001, 1), dtype=np.float32)
+    cover = suggest_module.Coverage(graph, features, 0, np.arange(3001))
+    assert (len(cover.crowd), len(cover.among)) == (3000, 3000)
+    # Where all may be chosen nothing is drawn, so those that stand for all are the first draw.
+    few = suggest_module.Coverage(graph, features, 0, np.arange(5), most_candidates=5)
+    drawn = np.random.default_rng(0).choice(np.arange(3001), 3000, replace=False)
+    assert np.array_equal(few.crowd, np.sort(drawn))
+
+
+def test_nodes_of_relations_are_not_suggested():
+    graph = Graph(np.zeros((20, 20)), n_entities=15)
+    fitted = SimpleNamespace(graph=graph)
+    found = suggest_module._candidates(fitted, graph, np.full(20, ""), None)
+    assert found.tolist() == list(range(15))
