@@ -224,11 +224,11 @@ class Calibration:
         # Rounding can make two classes equal that were not: the likelier one must stay ahead.
         if is_multilabel:
             lost = (given > 0.5) & (scaled <= 0.5)
-            scaled[lost] = np.nextafter(np.float32(0.5), np.float32(1))
+            scaled[lost] = np.nextafter(np.float32(0.5), np.float32(np.inf))
             return scaled
         first = given.argmax(axis=1)
         rows = np.flatnonzero(scaled.argmax(axis=1) != first)
-        scaled[rows, first[rows]] = np.nextafter(scaled[rows].max(axis=1), np.float32(2))
+        scaled[rows, first[rows]] = np.nextafter(scaled[rows].max(axis=1), np.float32(np.inf))
         return self.reweighed(scaled)
 
 
@@ -349,7 +349,9 @@ def _best_doubt(probabilities: Floats, wanted: Floats, even: float, is_multilabe
         """Whether more doubt makes the labels likelier."""
         return bool((wanted / (probabilities + doubt * shift)).sum() > 0)
 
-    low, high = 0.0, _LARGEST_DOUBT if helps(0.0) else 0.0
+    if not helps(0.0):
+        return 0.0
+    low, high = 0.0, _LARGEST_DOUBT
     while high - low > _DOUBT_STEP:
         middle = (low + high) / 2
         if helps(middle):
@@ -398,7 +400,7 @@ def _logits(probabilities: npt.NDArray[Any], is_multilabel: bool) -> Floats:
 
 def _probabilities(logits: Floats, is_multilabel: bool) -> Floats:
     if is_multilabel:
-        probabilities: Floats = 1 / (1 + np.exp(-np.clip(logits, -700, 700)))
+        probabilities: Floats = 1 / (1 + np.exp(-np.maximum(logits, -700)))
         return probabilities
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return cast(Floats, powers / powers.sum(axis=1, keepdims=True))

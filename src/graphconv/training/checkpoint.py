@@ -198,9 +198,11 @@ def read_encoding(description: dict[str, Any], graph: Graph) -> TableEncoding | 
         return None
     encoding = TableEncoding.from_json(description["encoding"])
     # Others may follow them: of a matrix, or of the places in the graph.
-    n_made = 1 + max((max(places) for places in encoding.features_of_columns.values()), default=-1)
-    if n_made > graph.n_features:
-        raise TypeError(f"its encoding makes {n_made} features, the graph has {graph.n_features}")
+    last = [max(places) for places in encoding.features_of_columns.values()]
+    if any(place >= graph.n_features for place in last):
+        raise TypeError(
+            f"its encoding makes {1 + max(last)} features, the graph has {graph.n_features}"
+        )
     return encoding
 
 
@@ -239,10 +241,11 @@ def read_description(folder: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"{folder} must be a graphconv model folder, but {what}")
     description = read_json(path)
     found = description.get("format")
-    if type(found) is not int or found != FORMAT:  # JSON's true equals 1
-        is_newer = type(found) is int and found > FORMAT
-        hint = ": it was written by a newer graphconv" if is_newer else ""
-        raise ValueError(f"{path} must have model format {FORMAT}, got {found!r}{hint}")
+    refusal = f"{path} must have model format {FORMAT}, got {found!r}"
+    if type(found) is not int or found < FORMAT:  # JSON's true equals 1
+        raise ValueError(refusal)
+    if found > FORMAT:
+        raise ValueError(f"{refusal}: it was written by a newer graphconv")
     for name in ("settings", "history", "metrics", "identity", "table_options"):
         if not isinstance(description.get(name, {}), dict):
             raise ValueError(f"{path} must be complete, but its {name} is no JSON object")

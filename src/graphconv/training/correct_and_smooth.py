@@ -108,7 +108,7 @@ def known_nodes(trained_on: Graph, graph: Graph) -> tuple[IntArray, IntArray]:
         for node, number in zip(trained_on.node_ids[known].tolist(), known.tolist(), strict=True)
         if node in place
     ]
-    here, there = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    here, there = np.array(pairs, dtype=np.int64).reshape(len(pairs), 2).T
     if len(here) and graph.features is not None:
         # mypy: both graphs have features, or neither has.
         ours, theirs = graph.features[here], trained_on.features[there]  # type: ignore[index]
@@ -128,7 +128,8 @@ def _walk_on(
     propagate = kernels.select().propagate
 
     def walk(start: FloatArray, share: float) -> FloatArray:
-        flat = start.reshape(len(start), -1)
+        n_nodes, n_runs, n_classes = start.shape
+        flat = start.reshape(n_nodes, n_runs * n_classes)
         begin = np.float32(1 - share) * flat
         now = flat
         for _ in range(N_STEPS):

@@ -135,8 +135,8 @@ def fit_gcn(
     if preset == "strong" and graph.folder is None:
 
         def judge(half: Graph, tried: Settings, seeds: list[int]) -> FloatMatrix:
-            network, scaler, _ = _train(half, tried, seeds, kernels, Watch())
-            fitted = FittedGCN(half, tried, scaler, network, n_epochs=0)
+            network, scaler, state = _train(half, tried, seeds, kernels, Watch())
+            fitted = FittedGCN(half, tried, scaler, network, int(state.stopped_at.max()))
             return mean_over_runs(fitted.probabilities(nodes=half.test_index))
 
         settings, choice = choose_strong(graph, overrides, seeds[0], judge)

@@ -222,7 +222,8 @@ class FittedGCN:
                 values = run_in_blocks(
                     self.network, graph, self.scaler, embed=True, scratch=scratch
                 )
-                return values.reshape(len(values), -1)
+                n_nodes, n_replicas, width = values.shape
+                return values.reshape(n_nodes, n_replicas * width)
             with out_of_memory_says(_WITHOUT_MEMORY):
                 hidden = self._network_for(graph).embed(self._batch(graph)).cpu()
         return cast(FloatMatrix, hidden.reshape(hidden.shape[0], -1).numpy())

@@ -155,12 +155,13 @@ def train(
         everyone = Replicas(network, settings, group, extra)
         if resume_from is not None:
             check_saved(resume_from, network, state.stopping)
-        n_steps = 0 if resume_from is None else int(resume_from["adam.n_steps"])
-        if resume_from is not None:
             _restore(everyone, state, resume_from)
         for replicas in state.teams(at_once):
             first = int(state.n_run[replicas[0]])
-            team = everyone.take(replicas, n_steps if first > 0 else 0)
+            n_steps = 0
+            if resume_from is not None and first > 0:
+                n_steps = int(resume_from["adam.n_steps"])
+            team = everyone.take(replicas, n_steps)
             for epoch in range(first, max_epochs):
                 steps = batches(epoch) if callable(batches) else batches
                 watched = validation(epoch) if callable(validation) else validation

@@ -84,11 +84,7 @@ class OutOfFold:
                 raise ValueError(f"{name} must be finite numbers")
         for name, end in (("nodes", graph.n_nodes), ("labels", max(n_classes, 2))):
             values = getattr(self, name)
-            if (
-                values.dtype.kind != "i"
-                or values.min(initial=0) < 0
-                or values.max(initial=0) >= end
-            ):
+            if values.dtype.kind != "i" or (values < 0).any() or (values >= end).any():
                 raise ValueError(f"{name} must be whole numbers from 0 to {end - 1}")
 
 
@@ -157,8 +153,7 @@ def make_folds(graph: Graph, seed: int, n_folds: int = N_FOLDS) -> list[Graph]:
 def _deal(graph: Graph, index: IntArray, n_folds: int, seed: int) -> list[IntArray]:
     """Some labelled nodes dealt into parts that are alike in every class."""
     if len(index) < n_folds:
-        empty = np.empty(0, dtype=np.int64)
-        return [index[k : k + 1] if k < len(index) else empty for k in range(n_folds)]
+        return [index[k : k + 1] for k in range(n_folds)]
     labels = np.full_like(graph.labels, -1)
     labels[index] = graph.labels[index]
     nobody = np.empty(0, dtype=np.int64)

@@ -23,7 +23,7 @@ def settle_part_batches(
     settings: Settings,
     n_replicas: int,
     *,
-    auto: bool = True,
+    auto: bool,
 ) -> tuple[Settings, str]:
     """The settings that all processes train with, and what to tell about memory.
 

@@ -47,7 +47,7 @@ def accuracy_interval(
     if labels.ndim == 2:
         right = ((probabilities > 0.5) == (labels > 0)).all(axis=1)
     else:
-        right = probabilities.argmax(axis=-1) == labels
+        right = probabilities.argmax(axis=1) == labels
     return wilson_interval(int(right.sum()), len(right))
 
 
@@ -101,7 +101,7 @@ def accuracy(labels: npt.NDArray[np.int64], probabilities: npt.NDArray[Any]) -> 
         return float("nan")
     if labels.ndim == 2:
         return float(((probabilities > 0.5) == (labels > 0)).mean())
-    return float((probabilities.argmax(axis=-1) == labels).mean())
+    return float((probabilities.argmax(axis=1) == labels).mean())
 
 
 def all_labels_right(labels: npt.NDArray[np.int64], probabilities: npt.NDArray[Any]) -> float:
@@ -129,13 +129,13 @@ def macro_f1(labels: npt.NDArray[np.int64], probabilities: npt.NDArray[Any]) -> 
     >>> round(macro_f1(np.array([0, 0, 1]), np.array([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])), 3)
     0.667
     """
-    n_classes = probabilities.shape[-1]
+    _, n_classes = probabilities.shape
     if labels.ndim == 2:
         given, found = labels > 0, probabilities > 0.5
     else:
         every = np.arange(n_classes)
         given = labels[:, None] == every
-        found = probabilities.argmax(axis=-1)[:, None] == every
+        found = probabilities.argmax(axis=1)[:, None] == every
     either = given.sum(axis=0) + found.sum(axis=0)
     hits = 2 * (given & found).sum(axis=0)
     return float((hits[either > 0] / either[either > 0]).mean()) if either.any() else 1.0
@@ -151,7 +151,7 @@ def balanced_accuracy(labels: npt.NDArray[np.int64], probabilities: npt.NDArray[
     >>> balanced_accuracy(np.array([0, 0, 1]), np.array([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]]))
     0.75
     """
-    right = probabilities.argmax(axis=-1) == labels
+    right = probabilities.argmax(axis=1) == labels
     return float(np.mean([right[labels == label].mean() for label in np.unique(labels)]))
 
 
