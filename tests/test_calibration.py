@@ -469,3 +469,52 @@ def test_a_fit_looks_at_enough_nodes_of_many_classes(monkeypatch):
         fit_calibration(shares, labels)
         assert len(seen[-1]) == n_used
         assert (seen[-1][0], seen[-1][-1]) == (0, 0)
+
+
+def test_where_a_search_ends():
+    asked = []
+    flat = calibration._lowest(lambda x: asked.append(x) or 0.0, -3, 3)
+    assert flat == pytest.approx(3, abs=1e-3)  # of equals the upper one is kept
+    del asked[:]
+    assert calibration._lowest(lambda x: asked.append(x) or x, 0.0, 1e-3) == 0.5e-3
+    assert len(asked) == 2  # nothing that narrow is narrowed down
+
+
+def test_how_closely_doubt_is_found(monkeypatch):
+    wrong = np.tile([0.7, 0.3], (10, 1)), np.tile([0.0, 1.0], (10, 1)), 0.5, False
+    assert calibration._best_doubt(*wrong) == 0.5 - 0.5 / 2**13  # to less than 0.0001
+    monkeypatch.setattr(calibration, "_DOUBT_STEP", 0.25)
+    assert calibration._best_doubt(*wrong) == 0.25
+    # A model that knows nothing is the same with any doubt, and has none.
+    even = np.full((10, 2), 0.5)
+    assert calibration._best_doubt(even, wrong[1], 0.5, False) == 0
+
+
+def test_between_which_temperatures_and_by_how_many_nodes(monkeypatch):
+    seen = []
+    softened = calibration._softened
+    monkeypatch.setattr(
+        calibration, "_softened", lambda labels, n: seen.append(len(labels)) or softened(labels, n)
+    )
+    monkeypatch.setattr(
+        calibration, "_lowest", lambda function, *ends: seen.append(ends) or function(0.0) * 0
+    )
+    for n_nodes, n_classes in ((66_668, 3), (520, 500)):
+        shares = np.full((n_nodes, n_classes), 1 / n_classes, dtype=np.float32)
+        fit_calibration(shares, np.arange(n_nodes) % n_classes)
+    ends = pytest.approx((-np.log(50), np.log(50)))
+    assert seen == [66_666, ends, 500, ends]  # 200,000 numbers, or 500 nodes
+
+
+def test_a_sigmoid_as_far_as_a_power_has_a_number():
+    far, near = calibration._probabilities(np.array([[-1e9], [-600.0]]), True)[:, 0]
+    assert np.log(far) == pytest.approx(-700)
+    assert np.log(near) == pytest.approx(-600)
+    assert calibration._probabilities(np.array([[1e9]]), True).tolist() == [[1]]
+
+
+def test_what_rounding_has_made_more_than_certain_is_in_the_last_bin():
+    bins = reliability(np.array([[1 + 1e-7, 0.0]]), np.array([0]), n_bins=2)
+    assert bins.n_decisions.tolist() == [0, 1]
+    half = Calibration(2.0).apply(np.array([[0.5, 0.75]]), is_multilabel=True)
+    assert half[0, 0] == 0.5 < half[0, 1]  # one half is no label before, and none afterwards

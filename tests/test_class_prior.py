@@ -1,5 +1,7 @@
 """Tests of graphconv.training.class_prior: labels that are not as common as their classes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.generated_graphs import embeddings, planted_adjacency
@@ -182,6 +184,8 @@ def test_factors_are_shares_wanted_over_shares_of_labels(uneven):
     assert changed.calibration.temperature == fitted.calibration.temperature
     for nothing in (None, "labels"):
         assert with_class_prior(fitted, nothing) is fitted
+    with pytest.raises(ValueError, match="class_prior must be 'labels', 'estimate' or shares"):
+        with_class_prior(fitted, "estimated")
     found = with_class_prior(fitted, "estimate").calibration.class_factors
     rest = np.setdiff1d(np.arange(1500), [*uneven.train_index[:50], *uneven.validation_index])
     wanted = estimate_prior(fitted.ensemble_probabilities()[rest], of_labels)
@@ -243,3 +247,35 @@ def test_shares_may_be_zero_but_not_endless(uneven):
     check_prior("labels", several)
     with pytest.raises(ValueError, match="class_prior is for one label per node"):
         check_prior("estimate", several)
+
+
+@pytest.mark.parametrize(("distance", "n_rounds"), [(0.4, 15), (0.01, 500)])
+def test_rounds_end_where_a_millionth_changes_or_after_five_hundred(distance, n_rounds):
+    """The equation of Saerens and others, with two classes that are more or less easy to tell."""
+    second = np.repeat([0.5 - distance, 0.5 + distance], [70, 30])
+    given = np.column_stack([1 - second, second])
+    prior, n_taken, change = np.array([0.5, 0.5]), 0, 1.0
+    while n_taken < 500 and change >= 1e-6:
+        weighted = given * prior
+        before, prior = prior, (weighted / weighted.sum(axis=1, keepdims=True)).mean(axis=0)
+        n_taken, change = n_taken + 1, np.abs(prior - before).max()
+    assert n_taken == n_rounds
+    found = estimate_prior(given, np.array([0.5, 0.5]))
+    np.testing.assert_allclose(found, prior, rtol=0, atol=1e-10)
+
+
+def test_a_change_as_large_as_what_is_tolerated_is_gone_on_from(monkeypatch):
+    given = np.array([[0.75, 0.25], [0.5, 0.5]])  # from (0.5, 0.5) to (0.625, 0.375): an eighth
+    monkeypatch.setattr(class_prior, "_TOLERANCE", 0.125)
+    first = (5 / 6 + 5 / 8) / 2
+    assert estimate_prior(given, np.array([0.5, 0.5])) == pytest.approx([first, 1 - first])
+
+
+def test_nodes_of_which_nothing_is_known_are_weighed_as_all_others():
+    labels = np.array([0, 1] * 10)
+    graph = Graph(np.zeros((20, 20)), np.eye(20), labels, class_names=("a", "b"))
+    fitted = fit_gcn(graph, overrides={"max_epochs": 1}, validation_fraction=0)
+    both = replace(fitted, undescribed_calibration=Calibration(3.0, 0.2))
+    found = with_class_prior(both, {"a": 3, "b": 1})
+    assert found.undescribed_calibration == Calibration(3.0, 0.2, (1.5, 0.5))
+    assert with_class_prior(fitted, {"a": 3, "b": 1}).undescribed_calibration is None

@@ -197,3 +197,20 @@ def test_what_becomes_nothing_stays_as_it_was(monkeypatch):
     monkeypatch.setattr(module, "_walk_on", lambda *graph: lambda start, share: -np.abs(start))
     found = correct_and_smooth(FIVE, SAID[:, None], np.array([0]), np.array([0]))
     np.testing.assert_array_equal(found[:, 0], SAID)
+
+
+def test_errors_of_more_than_a_thousandth_are_told(monkeypatch):
+    """Of a known error of size 1, what has reached nodes 1 to 3: 0.5, 1 and 1.5 thousandths."""
+    starts = []
+    faint = np.zeros((4, 1, 2), dtype=np.float32)
+    faint[1:, 0, 0] = 0.0005, 0.001, 0.0015
+
+    def walk(start, share):
+        starts.append(start)
+        return faint if len(starts) == 1 else start
+
+    monkeypatch.setattr(module, "_walk_on", lambda *graph: walk)
+    said = np.full((4, 1, 2), 0.5, dtype=np.float32)
+    path = Graph(np.diag(np.ones(3), 1) + np.diag(np.ones(3), -1))
+    correct_and_smooth(path, said, np.array([0]), np.array([0]))
+    assert starts[1][:, 0].tolist() == [[1, 0], [0.5, 0.5], [0.5, 0.5], [1.5, 0.5]]

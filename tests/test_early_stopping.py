@@ -222,3 +222,8 @@ def test_lowest_stops_as_best_does_and_keeps_the_lowest_loss():
     settings = replace(SHORT, early_stopping="lowest", patience=9)
     equal = drive([[(0.5, 0.5)], [(0.5, 0.6)], [(0.5, 0.7)]], settings, model_of(1))
     assert kept_epochs(equal) == [1]
+
+
+def test_losses_are_remembered_by_the_rule_that_looks_back():
+    for rule, n_rows in (("window", 8), ("settled", 0), ("consecutive", 0), ("none", 0)):
+        assert EarlyStopping(rule, 7, 2).recent.shape == (n_rows, 2)

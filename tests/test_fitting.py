@@ -3,6 +3,7 @@
 import pickle
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -405,6 +406,11 @@ def test_features_are_hidden_from_few_nodes_at_a_time(monkeypatch):
     )
     fit_module._probabilities_undescribed(fitted, nodes)
     assert sorted(sizes) == [3, 4]  # of 80 nodes a twentieth
+    del sizes[:]
+    with monkeypatch.context() as patch:
+        patch.setattr(fit_module, "MOST_HIDDEN", 0.0)
+        fit_module._probabilities_undescribed(fitted, nodes)
+    assert sizes == [1] * 7  # one at least
     whole = calibrated(fitted)
     assert whole.undescribed_calibration != whole.calibration
     assert calibrated(fitted, fitted.probabilities()).undescribed_calibration is None
@@ -523,3 +529,84 @@ def test_a_loss_that_is_no_number_is_told_with_its_epoch():
             ValueError, match=rf"must be a number, got {loss} in epoch 5; a smaller"
         ):
             _check_loss(np.array([1.0, loss]), 4)
+
+
+@pytest.mark.parametrize(("folder", "n_used"), [(None, 5000), ("somewhere", 1000)])
+def test_how_many_nodes_calibration_goes_by(folder, n_used, monkeypatch):
+    labels = np.arange(5010) % 2
+    graph = Graph(
+        sp.csr_array((5010, 5010)), labels=labels, train_index=[], validation_index=range(5010)
+    )
+    graph.__dict__["_folder"] = folder
+    seen = []
+    monkeypatch.setattr(
+        fit_module, "fit_calibration", lambda _, labels: seen.append(len(labels)) or Calibration()
+    )
+    fitted = fitted_gcn.FittedGCN(graph, ROBUST, None, None, 0)
+    calibrated(fitted, np.full((5010, 1, 2), 0.5, dtype=np.float32))
+    assert seen == [n_used]
+
+
+def test_features_are_laid_out_for_what_dropout_keeps(monkeypatch):
+    graph = make_graph()
+    network = build_model(graph, Settings(dropout=0.4), [0])
+    kept = []
+    faster = fit_module.faster_features
+    monkeypatch.setattr(
+        fit_module, "faster_features", lambda own, share: kept.append(share) or faster(own, share)
+    )
+    full_batches(graph, Settings(dropout=0.4), network)
+    assert kept == pytest.approx([0.6, 1])  # validation drops none
+
+
+def test_balanced_classes_count_by_their_number():
+    graph = Graph(np.zeros((5, 5)), labels=[0, 0, 0, 1, -1], class_names=list("abc"))
+    found = class_weights(graph, Settings(class_weight="balanced"))
+    assert found.tolist() == [1 / 3, 1, 1]
+
+
+def test_of_many_classes_ten_are_named():
+    names = [f"c{number}" for number in range(11)]
+    graph = Graph(np.zeros((11, 11)), labels=np.arange(11), class_names=names)
+    with pytest.raises(ValueError, match=r"\('c0', .* 'c9'\), got 'x'"):
+        class_weights(graph, Settings(class_weight={"x": 1.0}))
+
+
+def test_arrays_are_taken_in_pieces_of_so_many_rows():
+    array = np.zeros((65_537, 1), dtype=np.float32)
+    assert [len(piece) for piece in fitted_gcn._pieces(array)] == [65_536, 1]
+
+
+def test_from_which_size_on_memory_is_asked_about(monkeypatch):
+    """16 bytes a node: one dense feature, and three times a width of one; 16 MiB in all."""
+    monkeypatch.setattr(fitted_gcn, "available_memory", lambda: 0)
+    product = SimpleNamespace(n_terms=1, width=1)
+    network = SimpleNamespace(seeds=[0], program=SimpleNamespace(products=[product]))
+    for n_nodes, blocks in ((2**20, False), (2**20 + 1, True)):
+        graph = SimpleNamespace(folder=None, n_nodes=n_nodes, features=np.zeros(1), n_features=1)
+        assert fitted_gcn.works_in_blocks(graph, network) is blocks
+
+
+@pytest.mark.parametrize(("n_numbers", "is_kept"), [(9_999_999, True), (10_000_000, False)])
+def test_how_large_a_batch_is_kept(n_numbers, is_kept, monkeypatch):
+    fitted = fit_gcn(make_graph(), overrides=QUICK, calibrate=False)
+    monkeypatch.setattr(fitted_gcn, "n_numbers_of", lambda graph: n_numbers)
+    fitted._batch(fitted.graph)
+    assert (fitted.graph in fitted._batches) == is_kept
+
+
+def test_on_a_device_the_network_is_put_there_once(monkeypatch):
+    fitted = fit_gcn(make_graph(), overrides=QUICK)
+    expected, hidden = fitted.probabilities(), fitted.embedding()
+    monkeypatch.setattr(fitted_gcn, "choose_device", lambda *_: torch.device("cpu"))
+    there = fitted._network_for(fitted.graph)
+    assert there is not fitted.network
+    assert there is fitted._network_for(fitted.graph)
+    assert there.device == torch.device("cpu")
+    np.testing.assert_allclose(fitted.probabilities(), expected, atol=1e-5)
+    np.testing.assert_allclose(fitted.embedding(), hidden, atol=1e-5)
+    assert pickle.loads(pickle.dumps(fitted))._on_devices == {}
+    # What is kept belongs to the network: a changed model begins without.
+    for kept in ("_on_devices", "_batches"):
+        assert len(getattr(fitted, kept)) == 1
+        assert len(getattr(replace(fitted), kept)) == 0

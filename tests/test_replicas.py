@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 import torch
 from tests.kernel_cases import KERNELS, needs_native
-from tests.training_runs import SHORT, assert_same_bits, run, small_graph, weights
+from tests.training_runs import SHORT, assert_same_bits, labelled, run, small_graph, weights
 
 from graphconv import kernels
 from graphconv.engine import replicas
 from graphconv.io.datasets import load_dataset
+from graphconv.training import loop
 from graphconv.training.fit import build_model, history_of
+from graphconv.training.loop import train
 
 # Where a replica's last bits could come to depend on those beside it: gradients summed over nodes
 # (a learned lambda, a bias), vectorised loops with a remainder and the edges of matrix products
@@ -186,3 +188,23 @@ def test_many_replicas_on_pubmed_end_bit_for_bit_as_alone():
     for replica, seed in enumerate(seeds):
         alone, _ = run(graph, settings, (seed,), "native", watched=False)
         assert_same_bits(together.replica_weights(replica), alone.replica_weights(0))
+
+
+@pytest.mark.parametrize(("is_made_anew", "sizes"), [(False, [1, 1]), (True, [2])])
+def test_batches_that_are_made_anew_are_made_once_for_all(is_made_anew, sizes, monkeypatch):
+    monkeypatch.setattr(loop, "team_size", lambda network: 1)
+    graph, settings = small_graph(), replace(SHORT, max_epochs=1)
+    model = build_model(graph, settings, (4, 11))
+    batch, told = labelled(graph, graph.train_index, model), []
+    batches = (lambda epoch: [batch]) if is_made_anew else [batch]
+    train(model, batches, None, settings, on_epoch=told.append)
+    assert [len(progress.replicas) for progress in told] == sizes
+
+    # Processes that train together, too.
+    class Alone:
+        def add_up(self, values, what=""):
+            pass
+
+    del told[:]
+    train(model, [batch], None, settings, on_epoch=told.append, group=Alone())
+    assert [len(progress.replicas) for progress in told] == [2]

@@ -194,3 +194,9 @@ def test_what_methods_are_chosen_by():
     assert right == pytest.approx((0.9 + 0.8 + 0.5 + 0.4) / 4)
     for name in MEASURES:
         assert MEASURES[name].score is getattr(scores, name.replace("-", "_"))
+
+
+def test_no_interval_leaves_what_a_share_may_be():
+    for n in range(1, 60):
+        assert scores.wilson_interval(n, n).high <= 1
+        assert scores.wilson_interval(0, n).low >= 0

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.generated_graphs import generate, split
 
-from graphconv import GCNClassifier, Settings
-from graphconv.models.settings import STRONG
+from graphconv import GCNClassifier, Graph, Settings
+from graphconv.models.settings import ROBUST, STRONG
 from graphconv.training.fit import fit_gcn
 from graphconv.training.strong import CANDIDATES, choose_strong
 
@@ -90,3 +90,72 @@ def test_averages_eight_trainings_unless_told_otherwise(graph):
     each = together.fitted_.probabilities()
     np.testing.assert_array_equal(alone.fitted_.probabilities()[:, 0], each[:, 0])
     assert len(GCNClassifier(max_epochs=3).fit(graph).fitted_.network.seeds) == 1
+
+
+def test_the_candidates():
+    """All that is compared; of equals the first is taken, so that their order counts."""
+    seen = {"copies": 2, "sharpening": 0.3, "dropout": (0.0, 0.2)}
+    expected = [
+        ("random propagation (GRAND)", STRONG, {}),
+        (
+            "random propagation (GRAND), all features seen",
+            STRONG,
+            {**seen, "steps": 2, "agreement": 0.7, "learning_rate": 0.01, "patience": 200},
+        ),
+        (
+            "random propagation (GRAND), all features seen, scaled as usual",
+            STRONG,
+            {**seen, "scaling": "auto", "weight_decay": 0.001},
+        ),
+        (
+            "random propagation (GRAND), normalised",
+            STRONG,
+            {
+                "steps": 5, "sharpening": 0.2, "dropout": (0.6, 0.8), "normalisation": "batch",
+                "agreement_warmup": 0, "learning_rate": 0.2, "patience": 100,
+            },
+        ),
+        ("graph convolution", ROBUST, {}),
+        ("no graph (multi-layer perceptron)", ROBUST, {"propagation": "none"}),
+        (
+            "deep first-order rule with layer normalisation",
+            ROBUST,
+            {
+                "propagation": "first-order", "normalisation": "layer", "residual": True,
+                "hidden": (64, 64, 64, 64), "dropout": 0.2,
+            },
+        ),
+    ]  # fmt: skip
+    assert list(CANDIDATES) == expected
+
+
+def test_halves_are_those_of_the_published_runs():
+    judge = Judge(lambda settings: False)
+    many = Graph(np.zeros((30, 30)), labels=np.arange(30) % 2, train_index=[0, 1],
+                 validation_index=range(2, 30))  # fmt: skip
+    choose_strong(many, {}, 3, judge)
+    assert judge.asked[0][0].test_index.tolist() == [
+        4,
+        5,
+        6,
+        8,
+        9,
+        11,
+        12,
+        14,
+        15,
+        18,
+        22,
+        25,
+        27,
+        29,
+    ]
+
+
+def test_two_candidates_are_compared_where_the_user_says_how_deep(graph):
+    judge = Judge(lambda settings: settings.model == "gcn")
+    settings, choice = choose_strong(graph, {"hidden": (7,)}, 0, judge)
+    assert {own.model for _, own in judge.asked} == {"grand", "gcn"}
+    assert len(judge.asked) == 2 * 2
+    assert (settings.model, settings.hidden) == ("gcn", (7,))
+    assert choice.startswith("graph convolution: ")
