@@ -8,7 +8,6 @@ tables that it wrote.
 from __future__ import annotations
 
 import hashlib
-import io
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -54,7 +53,7 @@ def sha256_of(path: Path) -> str:
     """SHA-256 of a file, read a block at a time."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(io.DEFAULT_BUFFER_SIZE):
+        while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
 
