@@ -74,3 +74,16 @@ def test_a_term_of_the_loss_can_be_added():
         plain, with_term, objective.network.parameters.values(), strict=True
     ):
         np.testing.assert_allclose(second - first, 0.5 * own.detach().numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("changes", [{}, {"copies": 2}, {"copies": 2, "agreement": 0.0}])
+def test_a_batch_without_rows_has_gradients_of_zero(changes):
+    # As a process has that no target of a mini-batch belongs to.
+    graph = small_graph("sparse")
+    settings = replace(SHORT, **changes)
+    network = build_model(graph, settings, (3, 4))
+    slopes, _, total = Objective(network, settings).gradients(labelled(graph, [], network), 5)
+    assert total == 0
+    for slope, parameter in zip(slopes, network.parameters.values(), strict=True):
+        assert slope.shape == tuple(parameter.shape)
+        assert not slope.any()

@@ -232,8 +232,9 @@ class Network:
 
     def _by_copy(self, tensor: Tensor, axis: int) -> Tensor:
         """The axis of the replicas as two, that of the copies before that of the originals."""
-        shape = tensor.shape
-        return tensor.view(*shape[:axis], self.n_copies, -1, *shape[axis + 1 :])
+        shape = list(tensor.shape)
+        shape[axis : axis + 1] = [self.n_copies, shape[axis] // self.n_copies]
+        return tensor.view(shape)
 
     def summed_over_copies(self, slopes: Sequence[Any]) -> list[Any]:
         """Gradients for the originals, given those for the copies; arrays or tensors."""

@@ -194,7 +194,8 @@ class Objective:
         n_rows = torch.tensor(float(len(value)))
         if self.group is not None:
             self.group.add_up(n_rows, "gradients")
-        logits = torch.as_tensor(value).view(len(value), self._n_copies, -1, self._n_classes)
+        shape = (self._n_copies, len(self.network.seeds), self._n_classes)
+        logits = torch.as_tensor(value).view(len(value), *shape)
         found = agreement_slopes(logits, self._temperature, is_multilabel)
         # Copies that know nothing yet would agree on one class for all.
         grown = 1.0 if epoch >= self._warmup else epoch / self._warmup
@@ -206,7 +207,8 @@ class Objective:
     def _loss(
         self, labelled: LabelledBatch, logits: Any, with_gradient: bool = False
     ) -> tuple[Any, FloatArray]:
-        by_replica = logits.reshape(len(logits), -1, self._n_classes)
+        n_replicas = logits.shape[1] // self._n_classes  # of a batch without rows, too
+        by_replica = logits.reshape(len(logits), n_replicas, self._n_classes)
         if len(labelled.labels) < len(logits):  # the others only have to agree
             by_replica = by_replica[: len(labelled.labels)]
         found: tuple[Any, FloatArray] = self.network.kernels.loss(
