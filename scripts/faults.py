@@ -91,17 +91,10 @@ class Workplace:
     def _become(
         self, place: Path, command: tuple[str, ...], tally: mmap.mmap, mode: str, at: int
     ) -> int:
-        os.chdir(place)
         out = os.open(self.output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(out, 1)
         os.dup2(out, 2)
-        os.environ |= {
-            "HOME": str(self.root / "home"),
-            "TMPDIR": str(self.root / "tmp"),
-            "GRAPHCONV_CACHE": str(place / "cache"),
-        }
-        tempfile.tempdir = None
-        prepare(place)
+        self.move_in(place)
         from graphconv.commands import cli
 
         sys.argv = ["graphconv", *command]
@@ -113,6 +106,17 @@ class Workplace:
         sys.stdout.flush()
         sys.stderr.flush()
         return code
+
+    def move_in(self, place: Path) -> None:
+        """Have this process keep everything in our folders, what it downloads among it."""
+        os.chdir(place)
+        os.environ |= {
+            "HOME": str(self.root / "home"),
+            "TMPDIR": str(self.root / "tmp"),
+            "GRAPHCONV_CACHE": str(place / "cache"),
+        }
+        tempfile.tempdir = None
+        prepare(place)
 
     def fresh(self, name: str, like: Path | None = None) -> Path:
         place = self.root / name
@@ -251,8 +255,7 @@ def warm_up(work: Workplace, names: Collection[str]) -> None:
         make_tables(place)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         os.dup2(2, 1)
-        os.chdir(place)
-        prepare(place)
+        work.move_in(place)
         from graphconv.commands import cli
 
         for name in names:

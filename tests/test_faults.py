@@ -3,6 +3,7 @@
 import errno
 import json
 import mmap
+import os
 import platform
 import shutil
 import signal
@@ -22,7 +23,12 @@ from scripts import faults
 def test_a_rerun_makes_all_whole(tmp_path):
     command = [sys.executable, "-m", "scripts.faults", "--every", "43", "--log", tmp_path / "log"]
     command += ["--scenarios", "predict", "train over a model", "ingest over a graph", "download"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
+    kept = tmp_path / "kept"  # what somebody has downloaded: stand-ins must not come there
+    environment = {**os.environ, "GRAPHCONV_CACHE": str(kept)}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900
+    )
+    assert not kept.exists()
     summary = json.loads(done.stdout)
     assert summary["findings"] == []
     assert done.returncode == 0
