@@ -24,7 +24,7 @@ from graphconv import Graph, Settings, load_dataset
 from graphconv.graph.splits import random_split
 from graphconv.io.files import replacing_file
 from graphconv.models.settings import resolve_runs
-from graphconv.training.fit import FloatMatrix, fit_gcn
+from graphconv.training.fit import VALIDATION_FRACTION, FloatMatrix, fit_gcn, hold_out
 from graphconv.training.scores import accuracy
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -69,6 +69,7 @@ def fill(split: str, name: str, preset: str, n_results: int) -> None:
     """Measure the results that are missing and write each down at once."""
     n_runs = resolve_runs(preset, None)
     members: dict[int, FloatMatrix] = {}  # probabilities of the test nodes, by seed
+    trained_by: dict[str, Any] = {}  # the settings that gave them
     while True:
         found = read()
         empty = {"test": [], "each": {}, "trained": 0, "seconds": 0.0, "choosing": 0.0}
@@ -78,10 +79,10 @@ def fill(split: str, name: str, preset: str, n_results: int) -> None:
             print(f"{split:20s} {name:9s} {preset:7s} {summary(row)}", flush=True)
             return
         graph = SPLITS[split](name, first)
-        if split != "public":
-            members = {}
         if "settings" not in row or split != "public":
             choose(row, graph, preset, first)
+        if row["settings"] != trained_by or differs_by_result(graph, split, first):
+            members, trained_by = {}, row["settings"]
         started = time.process_time()
         for seeds in missing(members, range(first, first + n_runs), split):
             overrides = Settings.from_json(row["settings"]).to_json()
@@ -106,6 +107,13 @@ def choose(row: dict[str, Any], graph: Graph, preset: str, seed: int) -> None:
     chosen = fit_gcn(graph, preset=preset, seeds=[seed], calibrate=False)
     row["settings"], row["choice"] = chosen.settings.to_json(), chosen.choice
     row["choosing"] = round(row["choosing"] + time.process_time() - started, 2)
+
+
+def differs_by_result(graph: Graph, split: str, seed: int) -> bool:
+    """Whether the nodes trained on depend on the first seed of a result."""
+    if split == "public":
+        return False
+    return split == "random" or len(hold_out(graph, VALIDATION_FRACTION, seed).validation_index) > 0
 
 
 def missing(members: dict[int, FloatMatrix], wanted: range, split: str) -> list[list[int]]:
