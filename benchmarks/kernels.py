@@ -148,7 +148,7 @@ def measure_large(n_edges: int) -> dict[str, float]:
         peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
     adjacency = graph.adjacency
     must = adjacency.data.nbytes + adjacency.indices.nbytes + adjacency.indptr.nbytes
-    must += sum(4 * parameter.numel() for parameter in model.parameters.values())
+    must += sum(parameter.nbytes for parameter in model.parameters.values())
     must += 4 * graph.n_nodes * (N_HIDDEN + graph.n_classes)
     return {
         "edges": graph.n_edges,

@@ -23,7 +23,6 @@ from graphconv.engine.replicas import Replicas
 from graphconv.graph import adjacency_from_edges
 from graphconv.kernels import native
 from graphconv.training.fit import build_model, full_batches
-from graphconv.training.loop import single_torch_thread
 from kernels import best, copy_bandwidth
 
 Epoch = Callable[[int], Any]
@@ -89,11 +88,10 @@ class Ours:
     def __call__(self, epoch: int) -> None:
         training, validation = self._batches
         objective = self._team.objective
-        with single_torch_thread():
-            slopes, *_ = objective.gradients(training, epoch)
-            self._team.optimiser.step(slopes)
-            if validation is not None:
-                objective.evaluate(validation)
+        slopes, *_ = objective.gradients(training, epoch)
+        self._team.optimiser.step(slopes)
+        if validation is not None:
+            objective.evaluate(validation)
 
 
 class Counted(ModuleType):

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import torch
 
 import peers
 from graphconv import load_dataset
@@ -191,8 +190,7 @@ def inference(quick: bool) -> dict[str, float]:
     batch = make_batch(fitted.graph, n_hops=fitted.network.n_hops, features=features)
 
     def forward() -> None:
-        with torch.no_grad():
-            fitted.network(batch)
+        fitted.network(batch)
 
     return compare({"predict": lambda: predict(fitted), "forward": forward}, 5 if quick else 25)
 

@@ -153,6 +153,22 @@ struct NormaliseColumns {
     bool measures;  // whether mean and variance are those of dense, which are written, or given
 };
 
+template <class T>
+struct AgreementOfCopies {
+    const T* logits;  // (n_rows, n_copies, n_replicas, n_classes)
+    T* gradient;      // like logits
+    std::int64_t n_rows, n_copies, n_replicas, n_classes;
+    double sharpness;  // at least 0: 1 / temperature
+    bool is_multilabel;
+};
+
+template <class T>
+struct ColumnSums {
+    const T* rows;  // (n_rows, width)
+    T* out;         // (width,)
+    std::int64_t n_rows, width;
+};
+
 template <class T, class I>
 struct PropagateSparse {
     Rows<T, I> rows;
@@ -226,8 +242,10 @@ struct Kernels {
     void (*normalise_rows_backward)(const NormaliseRows<T>&);
     void (*normalise_columns)(const NormaliseColumns<T>&);
     void (*normalise_columns_backward)(const NormaliseColumns<T>&);
+    void (*column_sums)(const ColumnSums<T>&);
     void (*walks)(const Walks<T, I>&);
     void (*loss)(const Loss<T>&);
+    void (*agreement)(const AgreementOfCopies<T>&);
     void (*adam)(const Adam<T>&);
 };
 

@@ -216,6 +216,21 @@ nb::object normalise_columns_backward(nb::handle gradient, nb::handle dense, nb:
     return nb::make_tuple(for_dense, for_gain, for_shift);
 }
 
+// A vector with an element for each column.
+nb::object column_sums(nb::handle rows) {
+    const Array given(rows, "rows");
+    given.require_dimensions(2);
+    require_float(given);
+    nb::object result = new_matrix(1, given.size(1), given.kind());
+    const Array out(result, "out");
+    with_types(given.kind(), false, [&](auto t, auto i) {
+        using T = decltype(t);
+        kernels<T, decltype(i)>().column_sums(
+            {given.data<const T>(), out.data<T>(), given.size(0), given.size(1)});
+    });
+    return result;
+}
+
 // The gradient, or None if it is not wanted; losses and shares of right rows.
 nb::object loss(nb::handle logits, nb::handle labels, nb::handle weight, nb::handle with_gradient) {
     const Array given(logits, "logits"), wanted(labels, "labels"), counts(weight, "weight");
@@ -245,6 +260,26 @@ nb::object loss(nb::handle logits, nb::handle labels, nb::handle weight, nb::han
              sums.data<double>() + given.size(1), given.size(0), given.size(1), given.size(2)});
     });
     return nb::make_tuple(gradient, figures);
+}
+
+// The gradient of what copies of a model disagree by.
+nb::object agreement(nb::handle logits, nb::handle temperature, nb::handle is_multilabel) {
+    const Array given(logits, "logits");
+    given.require_dimensions(4);
+    require_float(given);
+    const double softness = number(temperature, "temperature");
+    if (!(softness > 0)) throw nb::value_error("temperature must be above 0");
+    const bool several = PyObject_IsTrue(is_multilabel.ptr()) == 1;
+    nb::object gradient = new_like(given);
+    const Array to(gradient, "gradient");
+    if (given.n_elements() == 0) return gradient;
+    with_types(given.kind(), false, [&](auto t, auto i) {
+        using T = decltype(t);
+        kernels<T, decltype(i)>().agreement({given.data<const T>(), to.data<T>(), given.size(0),
+                                             given.size(1), given.size(2), given.size(3),
+                                             1 / softness, several});
+    });
+    return gradient;
 }
 
 void adam(nb::handle parameter, nb::handle gradient, nb::handle mean, nb::handle square,
@@ -349,8 +384,11 @@ NB_MODULE(_native, m) {
     m.def("normalise_columns_backward", graphconv::normalise_columns_backward, any("gradient"),
           any("dense"), any("gain"), any("shift"), any("epsilon"), any("relu"), any("mean"),
           any("variance"));
+    m.def("column_sums", graphconv::column_sums, any("rows"));
     m.def("loss", graphconv::loss, any("logits"), any("labels"), any("weight"),
           any("with_gradient"));
+    m.def("agreement", graphconv::agreement, any("logits"), any("temperature"),
+          any("is_multilabel"));
     m.def("adam", graphconv::adam, any("parameter"), any("gradient"), any("mean"), any("square"),
           any("step"), any("learning_rate"), any("weight_decay"));
     m.def("sample_rows", graphconv::sample, any("begin"), any("end"), any("offsets"),

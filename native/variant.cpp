@@ -2,7 +2,9 @@
 // each, with GRAPHCONV_VARIANT naming it and the compiler allowed its instructions; dispatch.h picks
 // one at run time.
 #include "adam.h"
+#include "agreement.h"
 #include "arguments.h"
+#include "column_sums.h"
 #include "dense.h"
 #include "feature_product.h"
 #include "feature_product_transposed.h"
@@ -43,8 +45,10 @@ constexpr Kernels<T, I> kernels() {
             normalise_rows_backward<T>,
             normalise_columns<T>,
             normalise_columns_backward<T>,
+            column_sums<T>,
             walks<T, I>,
             loss<T>,
+            agreement<T>,
             adam<T>};
 }
 

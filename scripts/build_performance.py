@@ -111,7 +111,7 @@ test nodes):
 
 
 def starts(seconds: dict[str, float]) -> str:
-    """What fresh processes take, beside the imports that they cannot do without."""
+    """What fresh processes take, beside imports that others cannot do without."""
     both = "import torch and scikit-learn"
     # For each process: what it is compared with, and how many times that it may take.
     goals = {
@@ -136,7 +136,8 @@ def starts(seconds: dict[str, float]) -> str:
     return f"""Fresh processes, from the first import to the last file, taking turns; bytecode is
 at hand, as after `pip install`. The table has 600 nodes with a text, a category and a number. With
 `--preset robust` it is trained on at once; without, the method is chosen first, by some thirty
-trainings:
+trainings, and scikit-learn is imported. Nothing here imports torch, which is needed for other
+devices, for processes of torchrun, and for two of the paper's baselines:
 
 {table(["", "seconds", "", "at most"], rows)}"""
 
@@ -171,7 +172,7 @@ Predicting all of Pubmed takes {inference["predict_milliseconds"]:.1f} ms, a bar
 {n} seeds trained by one call, and by a call each, CPU seconds on one thread (goal: at most half).
 With the default settings each model stops when its time has come. As commands, `graphconv train
 --runs {n}` is compared with {n} times `graphconv train --seed`, each a process: most of what that
-saves is starting Python and torch {n - 1} times, so it says little about training and is not what
+saves is starting Python {n - 1} times, so it says little about training and is not what
 the goal is about:
 
 {table(["", "settings", f"{n} single runs", "at once", "ratio", ""], rows)}

@@ -19,7 +19,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-import safetensors.torch
+import safetensors.numpy
 import scipy.sparse as sp
 from scripts.faults_scenarios import planetoid_files
 from scripts.fuzz_tables import ARCHIVE, EDGES, JSON, NODES, TEXT, table_kinds
@@ -55,6 +55,7 @@ from graphconv.training.checkpoint import (
     save_model,
 )
 from graphconv.training.fit import Watch, fit_gcn
+from graphconv.training.loop import Saved
 from graphconv.training.out_of_fold import OutOfFold
 from scripts import fuzz_inputs as inputs
 from scripts import fuzz_requests
@@ -248,8 +249,8 @@ def _models(folder: Path) -> dict[str, Target]:
     overrides = {"max_epochs": 2, "hidden": (3,)}
     saved: list[bytes] = []
 
-    def keep(make_tensors: Callable[[], dict[str, Any]]) -> None:
-        saved.append(safetensors.torch.save(make_tensors(), {"identity": '{"seed": 1}'}))
+    def keep(make_arrays: Callable[[], Saved]) -> None:
+        saved.append(safetensors.numpy.save(make_arrays(), {"identity": '{"seed": 1}'}))
 
     fitted = fit_gcn(karate, overrides=overrides, watch=Watch(on_checkpoint=keep))
     save_model(SavedModel(fitted), place)

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
+from scipy.special import log_softmax
 from scripts.measure_choice import generated, split_of
 
 from graphconv import Graph, load_dataset
@@ -68,7 +68,7 @@ def trace(graph: Graph, overrides: dict[str, object], seeds: list[int]) -> tuple
     groups = (*halves(graph), graph.test_index)
     bounds = np.cumsum([0, *map(len, groups)])
     targets = np.concatenate(groups)
-    wanted = torch.from_numpy(graph.labels[targets])
+    wanted = graph.labels[targets]
     batch = None
 
     def look(progress: Progress) -> None:
@@ -78,11 +78,9 @@ def trace(graph: Graph, overrides: dict[str, object], seeds: list[int]) -> tuple
         if batch is None:
             features = scaler.transform(graph.features)
             batch = make_batch(graph, targets, n_hops=network.n_hops, features=features)
-        with torch.no_grad():
-            logits = network(batch).double()  # (n_targets, n_replicas, n_classes)
-        places = wanted[:, None, None].expand(-1, logits.shape[1], 1)
-        losses = -logits.log_softmax(dim=2).gather(2, places)[:, :, 0].numpy()
-        right = (logits.argmax(dim=2) == wanted[:, None]).numpy()
+        logits = network(batch).astype(np.float64)  # (n_targets, n_replicas, n_classes)
+        losses = -log_softmax(logits, axis=2)[np.arange(len(wanted)), :, wanted]
+        right = logits.argmax(axis=2) == wanted[:, None]
         own = found[progress.epoch - 1]
         for part in range(3):
             rows = slice(bounds[part], bounds[part + 1])
@@ -103,7 +101,7 @@ def stopped(rule: tuple[str, int], loss: np.ndarray, accuracy: np.ndarray) -> tu
     stopping = EarlyStopping(*rule, n_replicas=1)
     everyone = np.array([0])
     for epoch, (own_loss, own_accuracy) in enumerate(zip(loss, accuracy, strict=True), start=1):
-        now = {"epoch": torch.tensor(epoch)}
+        now = {"epoch": np.array(epoch)}
         stopping.check(everyone, own_loss[None], own_accuracy[None], lambda _, now=now: now)
         if stopping.stopped_at[0]:
             break

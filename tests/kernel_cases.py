@@ -137,6 +137,12 @@ def big_results(native: ModuleType) -> dict[str, Array]:
     results["loss gradient"], results["loss"] = native.loss(
         logits, np.arange(3000) % 7, np.full(3000, 1 / 3000), True
     )
+    for n_rows, width in ((100_000, 5), (3000, 300)):
+        dense = rng.standard_normal((n_rows, width)).astype(np.float32)
+        results[f"column sums {width}"] = native.column_sums(dense) / 99
+    logits = rng.standard_normal((3000, 3, 5, 7)).astype(np.float32)
+    for is_multilabel in (False, True):
+        results[f"agreement {is_multilabel}"] = native.agreement(logits, 0.5, is_multilabel)
     starts = np.arange(3000)
     results["walks"] = native.walks(wide, None, starts, 20, KEY)
     weights = np.concatenate([[0.0], np.cumsum(rng.random(len(wide.indices)))])

@@ -9,6 +9,7 @@ from graphconv import kernels
 from graphconv.engine._steps import Given
 from graphconv.engine.batches import make_batch
 from graphconv.engine.network import Network
+from graphconv.engine.recorded import Recorded
 from graphconv.models.gcn import GCN
 from graphconv.models.model import Model
 from graphconv.models.propagation import Propagation
@@ -18,17 +19,16 @@ RULE_OPTIONS = ("self_loop_weight", "chebyshev_order", "lambda_max")
 
 
 def double(network):
-    network.parameters = {
-        name: own.detach().double().requires_grad_() for name, own in network.parameters.items()
-    }
+    network.parameters = {name: own.astype(np.float64) for name, own in network.parameters.items()}
     return network
 
 
 def with_parameters(network, parameters):
-    """The same network with other numbers."""
+    """The same network with the numbers of tensors, part of torch's record."""
+    tensors = dict(zip(network.parameters, parameters, strict=True))
     other = copy.copy(network)
-    other.parameters = dict(zip(network.parameters, parameters, strict=True))
-    return other
+    other.parameters = {name: own.detach().numpy() for name, own in tensors.items()}
+    return Recorded(other, tensors)
 
 
 def make_network(graph, rule="renormalised", *, kernel="auto", seeds=(0,), n_classes=3, **options):
@@ -57,12 +57,12 @@ def rule_network(propagation, n_columns, n_replicas=1, kernel="reference"):
     network = double(Network(model, range(n_replicas), kernels.select(kernel)))
     own = n_columns // n_replicas
     width = own // propagation.n_terms
-    weight = torch.zeros(n_columns, propagation.n_terms, n_replicas, width, dtype=torch.float64)
+    weight = np.zeros((n_columns, propagation.n_terms, n_replicas, width))
     for replica in range(n_replicas):
         for term in range(propagation.n_terms):
             first = (term * n_replicas + replica) * width
             weight[range(first, first + width), term, replica, range(width)] = 1
-    network.parameters["chosen"] = weight.requires_grad_()
+    network.parameters["chosen"] = weight
     return network
 
 
@@ -73,11 +73,10 @@ def apply_rule(propagation, graph, projected, kernel="reference", learned=None):
         propagation, projected.shape[1], 1 if learned is None else len(learned), kernel
     )
     if learned is not None:
-        raw = torch.log(torch.expm1(torch.tensor(learned, dtype=torch.float64)))
+        raw = np.log(np.expm1(np.array(learned, dtype=np.float64)))
         network.parameters["propagation.raw_self_loop_weight"] = raw
     batch = make_batch(graph, n_hops=network.n_hops, features=projected, dtype=np.float64)
-    with torch.no_grad():
-        return network(batch).numpy().reshape(graph.n_nodes, -1)
+    return network(batch).reshape(graph.n_nodes, -1)
 
 
 class _StepFunction(torch.autograd.Function):

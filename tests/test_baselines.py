@@ -683,7 +683,7 @@ class TestPlanetoid:
         assert network.generator.initial_seed() == 1046394712501569526
         # Where the embedding is computed from features, its weights have a seed of their own.
         network = PlanetoidNetwork(random_graph(), 3, True, 0.5, True, seed=3)
-        seeds = [part.seeds for part in (network._from_features, network._embedding)]
+        seeds = [part.network.seeds for part in (network._from_features, network._embedding)]
         assert [list(each) for each in seeds] == [[3], [6796496416428451910]]
 
     @pytest.mark.parametrize("dimension", [4, 200])

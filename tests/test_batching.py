@@ -8,9 +8,9 @@ from tests.generated_graphs import random_matrix
 from tests.networks import make_network
 
 from graphconv.engine.batches import make_batch, nodes_within
+from graphconv.engine.recorded import Recorded
 from graphconv.graph import Graph
 from graphconv.models.settings import RULES
-from graphconv.training.loop import single_torch_thread
 
 # 0 - 1 - 2 - 3 - 4, and 5 on its own
 PATH = Graph(np.diag([1, 1, 1, 1, 0], 1) + np.diag([1, 1, 1, 1, 0], -1))
@@ -159,16 +159,16 @@ def test_only_what_the_loss_needs_gives_the_same_gradients(
     )
     targets = np.array([31, 4, 17])
     labels = torch.tensor([0, 2, 1])
+    recorded = Recorded(model)
     results = []
     for batch, own in (
         (make_batch(graph, targets, n_hops=model.n_hops, dtype=np.float64), slice(None)),
         (make_batch(graph, n_hops=model.n_hops, dtype=np.float64), targets),
     ):
-        with single_torch_thread():
-            logits = model(batch, epoch=6)[own]  # (n_targets, n_replicas, n_classes)
-            wanted = labels[:, None].expand(3, 2)
-            loss = torch.nn.functional.cross_entropy(logits.transpose(1, 2), wanted)
-            gradients = torch.autograd.grad(loss, list(model.parameters.values()))
+        logits = recorded(batch, epoch=6)[own]  # (n_targets, n_replicas, n_classes)
+        wanted = labels[:, None].expand(3, 2)
+        loss = torch.nn.functional.cross_entropy(logits.transpose(1, 2), wanted)
+        gradients = torch.autograd.grad(loss, list(recorded.parameters.values()))
         results.append((logits.detach(), *gradients))
     assert len(results[0]) == 1 + len(model.parameters)
     assert results[0][0].abs().max() > 1e-3

@@ -53,10 +53,10 @@ def test_listing_data_sets_needs_no_torch():
 
 
 def test_training_imports_no_more_than_it_needs(tmp_path):
-    """Not pandas, networkx or scikit-learn, each of which takes as long as training on Cora."""
+    """Not torch, pandas, networkx or scikit-learn, which take as long as training on Cora each."""
     output = tmp_path / "cora"
     out, _ = measure_child(LOADED, "train", "cora", "-q", "--max-epochs", 2, "-o", output)
-    assert out.splitlines()[-1].split() == ["torch", "numpy", "scipy"]
+    assert out.splitlines()[-1].split() == ["numpy", "scipy"]
     assert names(output) == FILES
 
 
@@ -66,12 +66,11 @@ def test_a_table_of_ones_own_needs_pandas_but_not_scikit_learn(papers, tmp_path)
     model = tmp_path / "model"
     training = ["train", *tables, "--preset", "robust", "-q", "--max-epochs", 2, "-o", model]
     needed = {
-        ("torch", "numpy", "scipy", "pandas", "pyarrow"): [training],
-        ("torch", "numpy", "scipy"): [
+        ("numpy", "scipy", "pandas", "pyarrow"): [training, ["inspect", *tables]],
+        ("numpy", "scipy"): [
             ["predict", model, "-q", "-o", tmp_path / "new.csv"],
             ["verify", model],
         ],
-        ("numpy", "scipy", "pandas", "pyarrow"): [["inspect", *tables]],
     }
     for packages, commands in needed.items():
         for command in commands:
@@ -79,9 +78,68 @@ def test_a_table_of_ones_own_needs_pandas_but_not_scikit_learn(papers, tmp_path)
             assert tuple(out.splitlines()[-1].split()) == packages, command[0]
 
 
-def test_the_classifier_is_imported_without_torch():
-    code = "import sys; from graphconv import GCNClassifier; print('torch' in sys.modules)"
-    assert measure_child(code)[0] == "False\n"
+# One of each kind: where labels are one or several, and what of torch a model could need.
+WITHOUT_TORCH = {
+    "gcn": [],
+    "appnp": [],
+    "grand": ["--copies", 2],
+    "mlp": [],
+    "normalised": ["--normalisation", "batch", "--hidden", "8,8", "--bias"],
+    "learned": ["--self-loop-weight", "learn", "--activation", "elu"],
+    "in batches": ["--batch-size", 2, "--fanout", 3],
+    "several": ["--runs", 3],
+}
+
+
+@pytest.mark.parametrize("case", WITHOUT_TORCH)
+def test_the_processor_needs_no_torch(case, tmp_path):
+    """Training, its continuation, prediction and verification."""
+    options = WITHOUT_TORCH[case]
+    if case in ("appnp", "grand", "mlp"):
+        options = ["--model", case, *options]
+    else:
+        options = ["--model", "gcn", *options]
+    model, table = tmp_path / "model", tmp_path / "new.csv"
+    for command in (
+        ["train", "karate", *options, "-q", "--max-epochs", 4, "-o", model],
+        ["predict", model, "-q", "-o", table],
+        ["verify", model],
+    ):
+        out, _ = measure_child(LOADED, *command)
+        assert "torch" not in out.splitlines()[-1].split(), command
+    assert len(table.read_text().splitlines()) == 35
+    assert names(model) == FILES
+
+
+def test_the_classifier_needs_no_torch(tmp_path):
+    code = """
+import sys
+import numpy as np
+from graphconv import GCNClassifier, load_dataset, load_model, save_model
+karate = load_dataset("karate")
+for options in ({}, {"model": "grand"}, {"hidden": (8, 8), "normalisation": "batch"}):
+    model = GCNClassifier(max_epochs=5, random_state=0, **options).fit(karate)
+    assert model.predict_proba(karate).shape == (34, 4)
+    model.transform(karate)
+    save_model(model, sys.argv[1])
+    assert np.array_equal(load_model(sys.argv[1]).predict(karate), model.predict(karate))
+print("torch" in sys.modules)
+"""
+    assert measure_child(code, tmp_path / "model")[0] == "False\n"
+
+
+def test_a_device_needs_torch():
+    """The check above would see it."""
+    code = """
+import sys
+from graphconv import GCNClassifier, load_dataset
+from graphconv.engine.devices import choose_device
+assert choose_device("cpu", 10**12) is choose_device("auto", 1000) is None
+print("torch" in sys.modules)
+choose_device("auto", 10**12)
+print("torch" in sys.modules)
+"""
+    assert measure_child(code)[0] == "False\nTrue\n"
 
 
 def test_no_command_shows_the_help(run):

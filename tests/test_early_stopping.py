@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from tests.training_runs import SHORT, labelled, run, small_graph, weights
 
 from graphconv.engine.objective import Objective
@@ -22,14 +21,13 @@ def drive(sequences, settings, model):
     rule, patience = settings.early_stopping, settings.patience
     stopping = EarlyStopping(rule, patience, len(model.seeds))
     for number, figures in enumerate(sequences, start=1):
-        with torch.no_grad():
-            for parameter in model.parameters.values():
-                parameter.fill_(number)
+        for parameter in model.parameters.values():
+            parameter.fill(number)
         loss, accuracy = np.array(figures, dtype=float).T
         running = stopping.running(np.arange(len(loss)))
         stopping.check(running, loss[running], accuracy[running], model.replica_weights)
         if number == 2:  # nothing is lost on the way through a file
-            saved, stopping = stopping.tensors(), EarlyStopping(rule, patience, len(model.seeds))
+            saved, stopping = stopping.arrays(), EarlyStopping(rule, patience, len(model.seeds))
             stopping.restore(saved)
         if (stopping.stopped_at > 0).all():
             break
@@ -171,7 +169,7 @@ def test_best_weights_are_restored():
     best = ranks.index(max(ranks))
     assert best < len(seen) - 1
     for name, value in weights(model).items():
-        assert torch.equal(value, seen[best][f"model.{name}"])
+        assert np.array_equal(value, seen[best][f"model.{name}"])
     objective = Objective(model, SHORT)
     (loss, accuracy), _ = objective.evaluate(labelled(graph, graph.validation_index, model))
     assert (accuracy[0], -loss[0]) == ranks[best]
@@ -182,7 +180,7 @@ def test_window_rule_counts_the_penalty_in_its_loss():
     settings = replace(SHORT, early_stopping="window", patience=50, max_epochs=1, weight_decay=0.3)
     model, state = run(graph, settings)
     (loss, _), _ = Objective(model, SHORT).evaluate(labelled(graph, graph.validation_index, model))
-    squares = float(model.parameters["layers.0.weight"].detach().double().square().sum())
+    squares = np.square(model.parameters["layers.0.weight"], dtype=np.float64).sum()
     assert state.epochs[0].validation_loss[0] == pytest.approx(loss[0] + 0.15 * squares, rel=1e-5)
 
 

@@ -6,11 +6,12 @@ import scipy.sparse as sp
 import torch
 
 from graphconv import GCNClassifier, Graph, Settings, load_dataset
-from graphconv.engine.agreement import agreement_slopes, drawn_nodes
 from graphconv.engine.batches import make_batch
+from graphconv.engine.mini_batches import drawn_nodes
 from graphconv.engine.network import Network
 from graphconv.engine.objective import LabelledBatch, Objective
-from graphconv.kernels import Dropout
+from graphconv.engine.recorded import Recorded, RunPlan
+from graphconv.kernels import Dropout, torch_device
 from graphconv.training.fit import build_model, fit_gcn, full_batches
 
 PATH = Graph(
@@ -29,18 +30,17 @@ def a_hat():
 
 def dense_logits(network: Network, steps: int, mask: np.ndarray) -> np.ndarray:
     """The equation with matrices of numpy, replica 0."""
-    first, second = (network.parameters[f"layers.{k}.weight"].detach()[:, 0, 0] for k in (0, 1))
+    first, second = (network.parameters[f"layers.{k}.weight"][:, 0, 0] for k in (0, 1))
     powers = [np.linalg.matrix_power(a_hat(), k) for k in range(steps + 1)]
     mixed = np.mean(powers, axis=0) @ (mask[:, None] * PATH.features)
-    return np.maximum(mixed @ first.numpy(), 0) @ second.numpy()
+    return np.maximum(mixed @ first, 0) @ second
 
 
 @pytest.mark.parametrize("steps", [0, 1, 4])
 def test_equals_its_equation(steps):
     settings = Settings(model="grand", hidden=(5,), bias=False, steps=steps)
     network = build_model(PATH, settings, [3])
-    with torch.no_grad():
-        logits = network(make_batch(PATH, n_hops=network.n_hops))[:, 0].numpy()
+    logits = network(make_batch(PATH, n_hops=network.n_hops))[:, 0]
     assert network.n_hops == steps
     # Half of each row, as much as training keeps of all rows together.
     np.testing.assert_allclose(logits, dense_logits(network, steps, np.full(3, 0.5)), rtol=1e-5)
@@ -53,12 +53,11 @@ def test_training_leaves_out_whole_nodes():
     masks = [np.array(bits) for bits in np.ndindex(2, 2, 2)]
     expected = [dense_logits(network, 2, mask) for mask in masks]
     seen = set()
-    with torch.no_grad():
-        for epoch in range(40):
-            found = network(batch, epoch)[:, 0].numpy()
-            fits = [k for k, own in enumerate(expected) if np.allclose(found, own, atol=1e-5)]
-            assert fits, "each node counts or does not"
-            seen.update(fits)
+    for epoch in range(40):
+        found = network(batch, epoch)[:, 0]
+        fits = [k for k, own in enumerate(expected) if np.allclose(found, own, atol=1e-5)]
+        assert fits, "each node counts or does not"
+        seen.update(fits)
     assert len(seen) > 4
 
 
@@ -67,12 +66,13 @@ def test_narrow_features_are_propagated_before_their_product(targets):
     # Sparse ones are multiplied first: the same numbers, gradients too.
     settings = Settings(model="grand", hidden=(5,), steps=3, dropout=0, row_dropout=0.4)
     network = build_model(PATH, settings, [3, 4])
+    recorded = Recorded(network)
     sparse = Graph(PATH.adjacency, sp.csr_array(PATH.features))
     found = []
     for graph in (PATH, sparse):
         batch = make_batch(graph, targets, n_hops=3)
-        value = network(batch, 7)
-        slopes = torch.autograd.grad(value.square().sum(), list(network.parameters.values()))
+        value = recorded(batch, 7)
+        slopes = torch.autograd.grad(value.square().sum(), list(recorded.parameters.values()))
         found.append([value.detach(), *slopes])
         steps = [
             type(call[0].__self__).__name__ for call in network.plan(batch, True)._forward_calls
@@ -97,7 +97,7 @@ def test_normalised_it_leaves_out_whole_columns(to_features):
         row_dropout=0,
         normalisation="batch",
     )
-    network = build_model(graph, settings, [3, 4])
+    network = Recorded(build_model(graph, settings, [3, 4]))
     first, second = (network.parameters[f"layers.{k}.weight"] for k in (0, 1))
     gain = network.parameters["gain"]
     assert (gain == 1).all()  # before anything is learned
@@ -125,7 +125,7 @@ def test_normalised_it_leaves_out_whole_columns(to_features):
     assert seen == {0, 1, 2, 3}
 
 
-def test_agreement_is_the_slope_of_its_loss():
+def test_agreement_is_the_slope_of_its_loss(kernel):
     generator = torch.Generator().manual_seed(0)
     # Three rows, three copies of two replicas, four classes.
     logits = torch.randn(3, 3, 2, 4, generator=generator, dtype=torch.float64, requires_grad=True)
@@ -133,18 +133,27 @@ def test_agreement_is_the_slope_of_its_loss():
     sharp = shares.mean(dim=1, keepdim=True).detach() ** 2
     wanted = sharp / sharp.sum(dim=3, keepdim=True)
     (by_torch,) = torch.autograd.grad(((shares - wanted) ** 2).sum() / 3, logits)
-    torch.testing.assert_close(agreement_slopes(logits.detach(), temperature=0.5), by_torch)
+    for module, ours in (
+        (kernel, logits.detach().numpy()),
+        (torch_device, logits.detach()),
+    ):
+        found = torch.as_tensor(module.agreement(ours, temperature=0.5))
+        torch.testing.assert_close(found, by_torch)
 
 
-def test_agreement_of_several_labels_is_the_slope_of_its_loss():
+def test_agreement_of_several_labels_is_the_slope_of_its_loss(kernel):
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(3, 2, 1, 4, generator=generator, dtype=torch.float64, requires_grad=True)
     shares = logits.sigmoid()
     mean = shares.mean(dim=1, keepdim=True).detach()
     wanted = mean**4 / (mean**4 + (1 - mean) ** 4)
     (by_torch,) = torch.autograd.grad((2 * (shares - wanted) ** 2).sum() / 2 / 4, logits)
-    ours = agreement_slopes(logits.detach(), 0.25, is_multilabel=True)
-    torch.testing.assert_close(ours, by_torch)
+    for module, ours in (
+        (kernel, logits.detach().numpy()),
+        (torch_device, logits.detach()),
+    ):
+        found = torch.as_tensor(module.agreement(ours, 0.25, is_multilabel=True))
+        torch.testing.assert_close(found, by_torch)
 
 
 @pytest.mark.parametrize(("warmup", "weight"), [(0, 0.7), (1, 0.7), (2, 0.35), (10, 0.07)])
@@ -164,6 +173,7 @@ def test_gradient_of_labels_and_agreement_together(warmup, weight):
     assert len(training.labels) == 2
     slopes, _, _ = Objective(network, settings).gradients(training, epoch=1)
 
+    parameters = list(Recorded(network).parameters.values())
     shares, loss = [], torch.zeros(())
     labels = torch.tensor([0, 1])
     for copy in range(2):
@@ -172,21 +182,15 @@ def test_gradient_of_labels_and_agreement_together(warmup, weight):
             Dropout(own.keys[copy : copy + 1], own.threshold)
             for own in network.copied(2).dropouts(1)
         ]
-        logits = _as_torch(network, plan, dropouts)
+        logits = RunPlan.apply(plan, dropouts, *parameters)
         loss = loss + torch.nn.functional.cross_entropy(logits[:2], labels) / 2
         shares.append(logits.softmax(dim=1))
     sharp = torch.stack(shares).mean(dim=0).detach() ** 2
     wanted = sharp / sharp.sum(dim=1, keepdim=True)
     loss = loss + weight * sum(((own - wanted) ** 2).sum(dim=1).mean() for own in shares) / 2
-    expected = torch.autograd.grad(loss, list(network.parameters.values()))
+    expected = torch.autograd.grad(loss, parameters)
     for own, other in zip(slopes, expected, strict=True):
         np.testing.assert_allclose(own, other.numpy(), rtol=1e-4, atol=1e-6)
-
-
-def _as_torch(network, plan, dropouts):
-    from graphconv.engine.network import _RunPlan
-
-    return _RunPlan.apply(plan, dropouts, *network.parameters.values())
 
 
 def test_copies_agree_with_any_model():

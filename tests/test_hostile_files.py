@@ -8,8 +8,7 @@ import zipfile
 
 import numpy as np
 import pytest
-import safetensors.torch
-import torch
+import safetensors.numpy
 from tests.command_line import finish, names, start
 
 from graphconv import GCNClassifier, Graph, kernels, load_dataset, read_tables
@@ -114,18 +113,18 @@ def test_damaged_trainings_are_refused(run, tmp_path, monkeypatch):
         run(*arguments)
     path = tmp_path / "m.training"
     good = path.read_bytes()
-    with safetensors.safe_open(path, framework="pt") as file:
+    with safetensors.safe_open(path, framework="np") as file:
         metadata = file.metadata()
-    tensors = safetensors.torch.load(good)  # those of the file change with it, in older versions
+    tensors = safetensors.numpy.load(good)  # those of the file change with it, in older versions
     for name, tensor in tensors.items():
-        changes = [None, tensor.reshape(-1)[:0].clone(), tensor.to(torch.int8)]
-        if tensor.dtype == torch.float32:
-            changes.append(torch.full_like(tensor, float("nan")))
+        changes = [None, tensor.reshape(-1)[:0].copy(), np.zeros(tensor.shape, np.int8)]
+        if tensor.dtype == np.float32:
+            changes.append(np.full_like(tensor, np.nan))
         for change in changes:
             others = {key: value for key, value in tensors.items() if key != name}
             if change is not None:
                 others[name] = change
-            safetensors.torch.save_file(others, path, metadata)
+            safetensors.numpy.save_file(others, path, metadata)
             done = run(*arguments, "--resume", expect=2)
             assert done.err[-1].startswith("graphconv: a saved training must"), name
     path.write_bytes(good)
@@ -138,7 +137,7 @@ def test_damaged_trainings_are_refused(run, tmp_path, monkeypatch):
 def test_a_chosen_training_must_say_what_it_trains(run, papers, tmp_path, change):
     identity = {"model": "gcn", "settings": {}, "runs": 4, "chosen": {"name": "x"}, **change}
     path = tmp_path / "m.training"
-    safetensors.torch.save_file({"a": torch.zeros(1)}, path, {"identity": json.dumps(identity)})
+    safetensors.numpy.save_file({"a": np.zeros(1)}, path, {"identity": json.dumps(identity)})
     tables = ("--edges", papers / "edges.csv", "--nodes", papers / "nodes.csv")
     done = run("train", *tables, "-o", "m", "--resume", expect=2)
     assert done.err[-1] == "graphconv: m.training must say what is trained, and how often"
@@ -304,7 +303,7 @@ def test_a_scaling_of_another_length_is_refused(tmp_path):
     graph = Graph(np.ones((4, 4)) - np.eye(4), np.arange(8.0).reshape(4, 2), [0, 1, 0, 1])
     save_model(SavedModel(fit_gcn(graph, overrides={"scaling": "standard"})), tmp_path / "m")
     path = tmp_path / "m" / "model.safetensors"
-    tensors = safetensors.torch.load_file(path)
-    safetensors.torch.save_file({**tensors, "scaler.mean": tensors["scaler.mean"][:1]}, path)
+    tensors = safetensors.numpy.load_file(path)
+    safetensors.numpy.save_file({**tensors, "scaler.mean": tensors["scaler.mean"][:1]}, path)
     with pytest.raises(ValueError, match="its scaling 'standard' is not one that it holds"):
         load_model(tmp_path / "m")

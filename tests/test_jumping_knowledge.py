@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from graphconv import Graph, Settings
 from graphconv.engine.batches import make_batch
@@ -15,10 +14,9 @@ PAIR = Graph([[0, 1], [1, 0]], np.array([[2.0], [4.0]], dtype=np.float32), label
 def logits(weights, **settings):
     own = Settings(**{"hidden": (1, 1), "bias": False, **settings})
     network = build_model(PAIR, own, [0])
-    with torch.no_grad():
-        for parameter, value in zip(network.parameters.values(), weights, strict=True):
-            parameter.copy_(torch.tensor(value).reshape(parameter.shape))
-        return network(make_batch(PAIR, n_hops=network.n_hops))[:, 0].numpy()
+    for parameter, value in zip(network.parameters.values(), weights, strict=True):
+        parameter[...] = np.reshape(value, parameter.shape)
+    return network(make_batch(PAIR, n_hops=network.n_hops))[:, 0]
 
 
 def test_the_sum_of_hidden_layers_by_hand():

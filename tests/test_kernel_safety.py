@@ -74,6 +74,8 @@ def good_calls(index: Any) -> dict[str, tuple[Any, ...]]:
             *(floats(4, 8), floats(4, 8), floats(2, 4), floats(2, 4), 1e-5, True),
             *(floats(2, 4), floats(2, 4)),
         ),
+        "column_sums": (floats(4, 8),),
+        "agreement": (floats(4, 2, 2, 3), 0.5, True),
         "loss": (floats(4, 2, 4), labels, np.full(4, 0.25), True),
         "adam": (floats(4, 8), floats(4, 8), floats(4, 8), floats(4, 8), 1, 0.1, 0.0),
         "sample_rows": (
@@ -96,6 +98,7 @@ GOOD_TOO = {
     ("walks", 0, "values: other byte order"),
     ("walks", 2, "shorter"),  # fewer walks
     ("walks", 2, "longer"),
+    *((name, 0, what) for name in ("column_sums", "agreement") for what in ("shorter", "longer")),
     # Whose elements are counted, whatever the shape.
     *(("adam", place, "one dimension more") for place in range(4)),
     ("propagate", 6, "one dimension more"),

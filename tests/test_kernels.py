@@ -53,6 +53,21 @@ def product_by_hand(
     return np.hstack(blocks)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8])
+def test_zeros_begin_at_a_cache_line(dtype: Any) -> None:
+    for shape in ((), (0,), (1,), (3, 16), (7, 0, 2), (5, 3, 2, 7), (1000, 33)):
+        kept = [kernels.zeros(shape, dtype) for _ in range(5)]  # at different places in memory
+        for array in kept:
+            assert array.size == 0 or array.ctypes.data % 64 == 0
+            assert (array.shape, array.dtype) == (shape, dtype)
+            assert array.flags.c_contiguous
+            assert array.flags.writeable
+            assert not array.any()
+        kept[0].fill(1)
+        assert not any(array.any() for array in kept[1:])
+    assert kernels.zeros((2, 3)).dtype == np.float32
+
+
 def close(got: Array, want: Array, dtype: Any) -> None:
     assert got.dtype == dtype
     assert got.flags.c_contiguous

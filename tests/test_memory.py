@@ -22,7 +22,7 @@ from graphconv.training.fit import fit_gcn
 def little_memory(monkeypatch):
     """A machine on which nothing fits but what is there already."""
     monkeypatch.setattr(memory_estimate, "_SMALL", 0)
-    monkeypatch.setattr(memory_estimate, "available_memory", lambda: 1 << 20)
+    monkeypatch.setattr(memory_estimate, "available_memory", lambda: 1 << 12)
 
 
 def test_control_groups_of_both_versions_set_limits(tmp_path, monkeypatch):

@@ -11,12 +11,14 @@ from tests.networks import make_network, with_parameters
 
 from graphconv import kernels
 from graphconv.engine.batches import make_batch
+from graphconv.engine.network import Network
+from graphconv.engine.recorded import Recorded
 from graphconv.graph import Graph
 from graphconv.kernels import Dropout
 from graphconv.kernels.hashing import hash_key
 from graphconv.models.catalogue import make_model
+from graphconv.models.operations import glorot_limit
 from graphconv.models.settings import RULES, Settings
-from graphconv.training.loop import single_torch_thread
 
 # 0 - 1 - 2 - 3 and 3 - 0: a ring with a weight, and 4 on its own.
 ADJACENCY = np.array(
@@ -33,12 +35,6 @@ FEATURES = np.array(
 )
 
 
-@pytest.fixture(autouse=True)
-def _one_torch_thread():
-    with single_torch_thread():
-        yield
-
-
 def whole(graph, model):
     return make_batch(graph, n_hops=model.n_hops, dtype=np.float64)
 
@@ -51,11 +47,7 @@ def renormalised():
 
 
 def matrices(model, replica=0):
-    return [
-        own.detach().numpy()[:, 0, replica]
-        for name, own in model.parameters.items()
-        if name.endswith("weight")
-    ]
+    return [own[:, 0, replica] for name, own in model.parameters.items() if name.endswith("weight")]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -67,10 +59,8 @@ def test_two_layers_are_equation_9(make, kernel):
     a_hat = renormalised()
     hidden = np.maximum(a_hat @ FEATURES @ first, 0)
     batch = whole(graph, model)
-    np.testing.assert_allclose(
-        model(batch).detach().numpy()[:, 0], a_hat @ hidden @ second, rtol=1e-12, atol=1e-14
-    )
-    np.testing.assert_allclose(model.embed(batch).detach().numpy()[:, 0], hidden, rtol=1e-12)
+    np.testing.assert_allclose(model(batch)[:, 0], a_hat @ hidden @ second, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(model.embed(batch)[:, 0], hidden, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -89,21 +79,18 @@ def test_depth_activation_residual_and_bias_by_dense_algebra(activation, functio
         graph, hidden=(4, 4, 5), activation=activation, residual=residual, bias=True
     )
     rng = np.random.default_rng(0)
-    with torch.no_grad():
-        for k in range(4):
-            bias = model.parameters[f"layers.{k}.bias"]
-            bias.copy_(torch.from_numpy(rng.standard_normal(bias.shape)))
+    for k in range(4):
+        bias = model.parameters[f"layers.{k}.bias"]
+        bias[...] = rng.standard_normal(bias.shape)
     a_hat, hidden = renormalised(), FEATURES
     for depth, weight in enumerate(matrices(model)):
-        value = a_hat @ hidden @ weight + model.parameters[f"layers.{depth}.bias"].detach().numpy()
+        value = a_hat @ hidden @ weight + model.parameters[f"layers.{depth}.bias"]
         if depth < 3:
             value = function(value)
         # Of the hidden layers 4 -> 4, 4 -> 4 and 4 -> 5 only the second adds its input: the
         # first one's is the features, the third one's has another width.
         hidden = value + hidden if residual and depth == 1 else value
-    np.testing.assert_allclose(
-        model(whole(graph, model)).detach().numpy()[:, 0], hidden, rtol=1e-11, atol=1e-13
-    )
+    np.testing.assert_allclose(model(whole(graph, model))[:, 0], hidden, rtol=1e-11, atol=1e-13)
 
 
 def test_single_layer_is_linear_and_has_nothing_to_embed():
@@ -111,7 +98,7 @@ def test_single_layer_is_linear_and_has_nothing_to_embed():
     model = make_network(graph, hidden=())
     expected = renormalised() @ FEATURES @ matrices(model)[0]
     batch = whole(graph, model)
-    np.testing.assert_allclose(model(batch).detach().numpy()[:, 0], expected, rtol=1e-12)
+    np.testing.assert_allclose(model(batch)[:, 0], expected, rtol=1e-12)
     with pytest.raises(ValueError, match="single layer has no hidden activations"):
         model.embed(batch)
 
@@ -121,10 +108,10 @@ def test_single_layer_is_linear_and_has_nothing_to_embed():
 @pytest.mark.parametrize("rule", ["renormalised", "chebyshev"])
 def test_featureless_equals_identity_features(rule, targets, epoch):
     bare = Graph(ADJACENCY)
-    model = make_network(bare, rule, hidden=(6,))
+    model = Recorded(make_network(bare, rule, hidden=(6,)))
     results = []
     for graph in (bare, Graph(ADJACENCY, sp.eye_array(5, format="csr"))):
-        batch = make_batch(graph, targets, n_hops=model.n_hops, dtype=np.float64)
+        batch = make_batch(graph, targets, n_hops=model.network.n_hops, dtype=np.float64)
         logits = model(batch, epoch)
         results.append(
             (logits, *torch.autograd.grad(logits.square().sum(), model.parameters.values()))
@@ -148,14 +135,14 @@ def test_weights_are_glorot_and_of_the_right_shape(rule, n_terms, n_hops):
     graph = Graph(np.zeros((300, 300)))
     model = make_network(graph, rule, chebyshev_order=2, hidden=(50,), seeds=(7, 8))
     assert model.n_hops == 2 * n_hops
-    weight = model.parameters["layers.0.weight"].detach()
+    weight = model.parameters["layers.0.weight"]
     assert weight.shape == (300, n_terms, 2, 50)
     limit = math.sqrt(6 / (300 + 50))
-    assert weight.abs().max() <= limit
+    assert np.abs(weight).max() <= limit
     # Uniform in (-limit, limit): mean 0 and variance limit^2 / 3, each matrix by itself.
-    assert weight.mean(dim=(0, 3)).abs().max() < 0.01
-    np.testing.assert_allclose(weight.var(dim=(0, 3)), limit**2 / 3, rtol=0.03)
-    drawn = weight.permute(1, 2, 0, 3).reshape(2 * n_terms, -1)
+    assert np.abs(weight.mean(axis=(0, 3))).max() < 0.01
+    np.testing.assert_allclose(weight.var(axis=(0, 3)), limit**2 / 3, rtol=0.03)
+    drawn = weight.transpose(1, 2, 0, 3).reshape(2 * n_terms, -1)
     assert len(np.unique(drawn[:, 0])) == 2 * n_terms
     assert list(model.parameters) == ["layers.0.weight", "layers.1.weight"]
 
@@ -172,8 +159,8 @@ def test_replicas_compute_what_each_computes_alone(rule, make):
         for replica, seed in enumerate((5, 0, 9)):
             alone = make_network(graph, rule, seeds=(seed,), **options)
             for name, own in alone.replica_weights(0).items():
-                assert torch.equal(together.replica_weights(replica)[name], own)
-            torch.testing.assert_close(
+                assert np.array_equal(together.replica_weights(replica)[name], own)
+            np.testing.assert_allclose(
                 logits[:, replica], alone(batch, epoch)[:, 0], rtol=1e-12, atol=1e-14
             )
 
@@ -185,13 +172,13 @@ def test_dropout_depends_on_seed_epoch_and_layer_only():
     def logits(epoch, seed=0, **options):
         return make_network(graph, seeds=(seed,), hidden=(16,), **options)(batch, epoch)
 
-    assert torch.equal(logits(1), logits(1))
-    assert not torch.equal(logits(1), logits(2))
-    assert not torch.equal(logits(1), logits(None))
+    assert np.array_equal(logits(1), logits(1))
+    assert not np.array_equal(logits(1), logits(2))
+    assert not np.array_equal(logits(1), logits(None))
     # One rate a layer: without any dropout nothing happens, with either something does.
-    assert torch.equal(logits(1, dropout=(0.0, 0.0)), logits(None))
-    assert not torch.equal(logits(1, dropout=(0.5, 0.0)), logits(None))
-    assert not torch.equal(logits(1, dropout=(0.0, 0.5)), logits(None))
+    assert np.array_equal(logits(1, dropout=(0.0, 0.0)), logits(None))
+    assert not np.array_equal(logits(1, dropout=(0.5, 0.0)), logits(None))
+    assert not np.array_equal(logits(1, dropout=(0.0, 0.5)), logits(None))
     model = make_network(graph, seeds=(1, 2), hidden=(16,))
     keys = [dropout.keys for epoch in (0, 1) for dropout in model.dropouts(epoch)]
     assert len({key for pair in keys for key in pair}) == 8
@@ -222,7 +209,8 @@ def test_gradient_of_the_whole_model(rule, make, kernel):
     def logits(*parameters):
         return with_parameters(model, parameters)(batch, 2)
 
-    assert torch.autograd.gradcheck(logits, tuple(model.parameters.values()), fast_mode=True)
+    parameters = tuple(Recorded(model).parameters.values())
+    assert torch.autograd.gradcheck(logits, parameters, fast_mode=True)
 
 
 def test_hash_key_is_splitmix64():
@@ -235,16 +223,58 @@ def test_hash_key_is_splitmix64():
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_values_are_the_same_with_gradients_off(rule: str) -> None:
+def test_values_are_the_same_when_torch_follows_them(rule: str) -> None:
     path = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], features=np.eye(3, dtype=np.float32))
     model = make_network(path, rule, n_classes=2, hidden=(4,))
     batch = make_batch(path, [0], n_hops=model.n_hops, dtype=np.float64)
-    recorded = model(batch, epoch=3)
+    recorded = Recorded(model)(batch, epoch=3)
     with torch.no_grad():
-        plain = model(batch, epoch=3)
+        unfollowed = Recorded(model)(batch, epoch=3)
     assert recorded.requires_grad
-    assert not plain.requires_grad
-    np.testing.assert_array_equal(plain.numpy(), recorded.detach().numpy())
+    assert not unfollowed.requires_grad
+    plain = model(batch, epoch=3)
+    np.testing.assert_array_equal(plain, recorded.detach().numpy())
+    np.testing.assert_array_equal(plain, unfollowed.numpy())
+    hidden = Recorded(model).embed(batch)
+    assert hidden.requires_grad
+    np.testing.assert_array_equal(model.embed(batch), hidden.detach().numpy())
+
+
+def test_recorded_parameters_are_the_memory_of_the_network() -> None:
+    path = Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]], features=np.eye(3, dtype=np.float32))
+    model = make_network(path, n_classes=2, hidden=(4,), bias=True)
+    recorded = Recorded(model)
+    assert list(recorded.parameters) == list(model.parameters)
+    batch = make_batch(path, n_hops=model.n_hops, dtype=np.float64)
+    before = recorded(batch).detach().numpy().copy()
+    model.parameters["layers.1.bias"][...] += 1
+    np.testing.assert_allclose(recorded(batch).detach().numpy(), before + 1)
+    with torch.no_grad():
+        recorded.parameters["layers.1.bias"] -= 1
+    np.testing.assert_allclose(model(batch), before)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**31, 2**63 + 11])
+def test_first_weights_are_the_numbers_of_torchs_generator(seed: int) -> None:
+    """So that a seed means what it meant when torch drew them."""
+    settings = Settings(hidden=(5, 7), propagation="chebyshev", chebyshev_order=2, bias=True)
+    model = make_model(settings, 300, 3)
+    network = Network(model, [3, seed], kernels.select())
+    generator = torch.Generator().manual_seed(hash_key(seed) >> 1)
+    n_drawn = 0
+    for own in model.program.parameters:
+        found = network.replica_weights(1)[own.name]
+        assert found.dtype == np.float32
+        if own.start is not None:
+            assert (found == own.start).all()
+            continue
+        n_in, n_terms, n_out = own.shape
+        limit = glorot_limit(own)
+        for term in range(n_terms):
+            draw = torch.rand(n_in, n_out, generator=generator)
+            np.testing.assert_array_equal(found[:, term], (draw * (2 * limit) - limit).numpy())
+        n_drawn += found.size
+    assert n_drawn == 3 * (300 * 5 + 5 * 7 + 7 * 3)
 
 
 def test_a_model_is_undirected_and_its_eigenvalues_end_at_2_unless_told() -> None:

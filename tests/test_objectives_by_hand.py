@@ -208,7 +208,7 @@ def by_name(network):
     parameters = network.parameters
     shapes = {name: tuple(own.shape) for name, own in parameters.items()}
     assert len(shapes) == 4, shapes  # two weights, two biases
-    return {name: own.detach().double().numpy().copy() for name, own in parameters.items()}
+    return {name: own.astype(np.float64) for name, own in parameters.items()}
 
 
 class TestSemiEmbedding:

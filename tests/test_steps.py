@@ -26,8 +26,8 @@ from graphconv.engine._steps import (
     SumBesideOwn,
     WeightRows,
     WideProduct,
+    add_rows,
 )
-from graphconv.engine.agreement import sigmoid
 from graphconv.engine.batches import Scales, make_batch
 from graphconv.graph import Graph
 from graphconv.kernels import Csr, Dropout
@@ -96,10 +96,11 @@ def test_hidden_product_gradient(kernel, relu, n_replicas):
 
 
 @pytest.mark.parametrize("n_replicas", [1, 2])
-def test_bias_gradient(n_replicas):
+def test_bias_gradient(n_replicas, kernel):
+    step = AddBias(kernel)
     value, bias = numbers((5, 3 * n_replicas)), numbers((n_replicas, 3), seed=1)
-    assert torch.autograd.gradcheck(lambda v, b: run_step(AddBias(), (v,), (b,)), (value, bias))
-    assert torch.equal(run_step(AddBias(), (value,), (bias,)), value + bias.reshape(-1))
+    assert torch.autograd.gradcheck(lambda v, b: run_step(step, (v,), (b,)), (value, bias))
+    assert torch.equal(run_step(step, (value,), (bias,)), value + bias.reshape(-1))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -272,7 +273,43 @@ def test_an_element_does_not_depend_on_those_beside_it(function):
         np.testing.assert_array_equal(part, whole[first:])
 
 
-def test_a_probability_does_not_depend_on_those_beside_it():
-    x = torch.from_numpy(np.random.default_rng(0).standard_normal(60, dtype=np.float32))
-    for first in range(len(x)):
-        assert torch.equal(sigmoid(x[first:].clone()), sigmoid(x)[first:])
+def test_rows_are_added_to_some_rows():
+    # Each row once, in any order: by hand.
+    out = np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
+    add_rows(out, np.array([2, 0]), np.array([[10.0, 20.0], [30.0, 40.0]]))
+    assert out.tolist() == [[31, 41], [2, 2], [13, 23]]
+    # A row three times.
+    add_rows(out, np.array([1, 2, 1, 1]), np.array([[1.0, 2.0], [5.0, 5.0], [3.0, 4.0], [7.0, 8]]))
+    assert out.tolist() == [[31, 41], [13, 16], [18, 28]]
+    # No rows at all.
+    add_rows(out, np.array([], dtype=np.int64), np.empty((0, 2)))
+    assert out.tolist() == [[31, 41], [13, 16], [18, 28]]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_added", [1, 7, 500])
+def test_added_rows_are_those_of_numpy(n_added, dtype):
+    rng = np.random.default_rng(n_added)
+    out, added = rng.random((40, 3)).astype(dtype), rng.random((n_added, 3)).astype(dtype)
+    rows = rng.integers(40, size=n_added)
+    wanted = out.astype(np.float64)
+    np.add.at(wanted, rows, added)
+    given = rows.copy(), added.copy()
+    add_rows(out, rows, added)
+    assert out.dtype == dtype
+    np.testing.assert_allclose(out, wanted, rtol=1e-6 if dtype == np.float32 else 1e-14)
+    np.testing.assert_array_equal(rows, given[0])
+    np.testing.assert_array_equal(added, given[1])
+
+
+def test_a_column_of_added_rows_does_not_depend_on_those_beside_it():
+    """So that a replica gives the bits that it would give alone."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(5, size=300)
+    out, added = (rng.standard_normal((n, 7)).astype(np.float32) for n in (5, 300))
+    together = out.copy()
+    add_rows(together, rows, added)
+    for columns in (slice(0, 1), slice(2, 5), slice(6, 7)):
+        alone = out[:, columns].copy()
+        add_rows(alone, rows, added[:, columns].copy())
+        np.testing.assert_array_equal(alone, together[:, columns])

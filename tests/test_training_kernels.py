@@ -290,6 +290,150 @@ def test_loss_of_extreme_logits_is_finite_and_of_nan_is_nan(kernel: ModuleType) 
         assert np.isnan(loss).all()
 
 
+def test_column_sums_by_hand(kernel: ModuleType) -> None:
+    rows = np.array([[1.0, -2.0, 0.5], [3.0, 4.0, 0.25]])
+    sums = kernel.column_sums(rows)
+    assert sums.tolist() == [[4, 2, 0.75]]
+    assert sums.dtype == np.float64
+    assert kernel.column_sums(rows[:1].astype(np.float32)).tolist() == [[1, -2, 0.5]]
+    nothing = kernel.column_sums(np.empty((0, 3), np.float32))
+    assert (nothing.tolist(), nothing.dtype) == ([[0, 0, 0]], np.float32)
+    assert kernel.column_sums(np.empty((4, 0))).shape == (1, 0)
+    assert np.isnan(kernel.column_sums(np.array([[1.0, np.nan]]))).tolist() == [[False, True]]
+
+
+@needs_native
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_rows", [0, 1, 2, 63, 64, 65, 1000])
+def test_column_sums_are_those_of_the_reference(n_rows: int, dtype: Any) -> None:
+    native, reference = kernels.select("native"), kernels.select("reference")
+    rng = np.random.default_rng(n_rows)
+    # What is summed in single precision has an error for each of 64 rows at most.
+    error = 64 * np.finfo(dtype).eps
+    for width in range(1, 71):
+        rows = rng.standard_normal((n_rows, width)).astype(dtype)
+        got, want = native.column_sums(rows), reference.column_sums(rows)
+        assert got.dtype == want.dtype == dtype
+        assert got.shape == want.shape == (1, width)
+        size = np.abs(rows).sum(axis=0, dtype=np.float64)
+        assert (np.abs(got[0].astype(np.float64) - want[0]) <= error * size).all()
+
+
+def test_column_sums_of_many_rows_keep_their_digits(kernel: ModuleType) -> None:
+    """Added one by one in single precision, 0.1 to a sum of 10,000 is right to three digits."""
+    rows = np.full((100_000, 3), 0.1, dtype=np.float32)
+    exact = 100_000 * float(np.float32(0.1))
+    np.testing.assert_allclose(kernel.column_sums(rows), np.full((1, 3), exact), rtol=1e-6)
+
+
+@needs_native
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_column_is_summed_as_it_is_alone(dtype: Any) -> None:
+    native = kernels.select("native")
+    rows = np.random.default_rng(0).standard_normal((1000, 37)).astype(dtype)
+    together = native.column_sums(rows)
+    for first, last in ((0, 1), (3, 16), (16, 32), (31, 37), (36, 37)):
+        alone = native.column_sums(rows[:, first:last].copy())
+        np.testing.assert_array_equal(alone, together[:, first:last])
+
+
+@needs_native
+def test_sums_and_agreement_are_the_same_for_any_number_of_threads(native: ModuleType) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((100_000, 7)).astype(np.float32)
+    logits = rng.standard_normal((5000, 3, 2, 7)).astype(np.float32)
+    found = []
+    for n_threads in (1, 2, 3, 7):
+        native.set_threads(n_threads)
+        by_label = [native.agreement(logits, 0.5, several).tobytes() for several in (False, True)]
+        found.append((native.column_sums(rows).tobytes(), *by_label))
+    assert len(set(found)) == 1
+
+
+def test_agreement_by_hand(kernel: ModuleType) -> None:
+    # Softmax of (ln 3, 0) is (3/4, 1/4), that of (0, 0) is (1/2, 1/2): their mean (5/8, 3/8).
+    logits = np.array([[[[np.log(3), 0.0]], [[0.0, 0.0]]]])  # a row of two copies
+    # Away from the mean by 1/8 and -1/8, and the other way: the slope of a share p is p times what
+    # it is away less the mean of that, 3/4 (1/8 - 1/16) and 1/2 (-1/8 - 0).
+    want = [[[[3 / 64, -3 / 64]], [[-1 / 16, 1 / 16]]]]
+    np.testing.assert_allclose(kernel.agreement(logits, 1.0), want, rtol=1e-12)
+    # Squared, the mean becomes (25/34, 9/34): away by 1/68, and by -4/17.
+    want = [[[[3 / 544, -3 / 544]], [[-2 / 17, 2 / 17]]]]
+    np.testing.assert_allclose(kernel.agreement(logits, 0.5), want, rtol=1e-12)
+
+
+def test_agreement_of_several_labels_by_hand(kernel: ModuleType) -> None:
+    # Sigmoids 3/4 and 1/2 of the first class, of the second twice 1/2, on which both agree.
+    logits = np.array([[[[np.log(3), 0.0]], [[0.0, 0.0]]]])
+    # Away by 1/8 and -1/8, times p (1 - p), times 4 / 2 copies / 2 classes.
+    want = [[[[3 / 128, 0]], [[-1 / 32, 0]]]]
+    np.testing.assert_allclose(kernel.agreement(logits, 1.0, True), want, rtol=1e-12)
+    # 25 to 9 after squaring: away by 1/68 and -4/17.
+    want = [[[[3 / 16 / 68, 0]], [[-1 / 17, 0]]]]
+    np.testing.assert_allclose(kernel.agreement(logits, 0.5, True), want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("is_multilabel", [False, True])
+@pytest.mark.parametrize("temperature", [0.1, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("shape", [(40, 2, 3, 7), (9, 4, 1, 2), (5, 1, 2, 60), (3, 3, 2, 1)])
+def test_agreement_equals_torch(
+    kernel: ModuleType, shape: tuple[int, ...], temperature: float, is_multilabel: bool
+) -> None:
+    rng = np.random.default_rng(shape[0])
+    logits = rng.standard_normal(shape) * 4
+    x = torch.tensor(logits, requires_grad=True)
+    if is_multilabel:
+        shares = torch.stack([x.sigmoid(), (-x).sigmoid()])  # both answers of each class
+        raised = shares.mean(dim=2, keepdim=True).detach() ** (1 / temperature)
+        wanted = raised / raised.sum(dim=0)
+        loss = ((shares - wanted) ** 2).sum() / shape[1] / shape[3]
+    else:
+        shares = x.softmax(dim=3)
+        raised = shares.mean(dim=1, keepdim=True).detach() ** (1 / temperature)
+        wanted = raised / raised.sum(dim=3, keepdim=True)
+        loss = ((shares - wanted) ** 2).sum() / shape[1]
+    (slope,) = torch.autograd.grad(loss, x)
+    got = kernel.agreement(logits, temperature, is_multilabel)
+    assert got.dtype == np.float64
+    np.testing.assert_allclose(got, slope, rtol=1e-9, atol=1e-14)
+    single = kernel.agreement(logits.astype(np.float32), temperature, is_multilabel)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, slope, rtol=1e-5, atol=1e-6)
+
+
+@needs_native
+@pytest.mark.parametrize("is_multilabel", [False, True])
+def test_agreement_of_a_row_and_replica_is_that_of_it_alone(is_multilabel: bool) -> None:
+    native = kernels.select("native")
+    logits = np.random.default_rng(0).standard_normal((50, 3, 4, 7)).astype(np.float32)
+    together = native.agreement(logits, 0.5, is_multilabel)
+    for replica in range(4):
+        alone = native.agreement(logits[:, :, replica : replica + 1].copy(), 0.5, is_multilabel)
+        np.testing.assert_array_equal(alone[:, :, 0], together[:, :, replica])
+    for row in range(50):
+        alone = native.agreement(logits[row : row + 1].copy(), 0.5, is_multilabel)
+        np.testing.assert_array_equal(alone[0], together[row])
+
+
+@pytest.mark.parametrize("is_multilabel", [False, True])
+def test_agreement_of_extreme_logits_is_finite_and_of_nothing_is_nothing(
+    kernel: ModuleType, is_multilabel: bool
+) -> None:
+    for shape in ((0, 2, 3, 4), (3, 2, 0, 4)):
+        none = np.empty(shape, np.float32)
+        assert kernel.agreement(none, 0.5, is_multilabel).shape == shape
+    logits = np.array([[[[3e38, -3e38]], [[-3e38, 3e38]]], [[[3e38, 0]], [[3e38, 0]]]], np.float32)
+    for temperature in (1e-3, 0.5, 1e3):
+        slopes = kernel.agreement(logits, temperature, is_multilabel)
+        assert np.isfinite(slopes).all()
+    # Copies that are sure of the same have nothing to learn from each other.
+    sure = np.array([[[[40.0, -40.0]], [[40.0, -40.0]]]])
+    np.testing.assert_allclose(kernel.agreement(sure, 0.5, is_multilabel), 0, atol=1e-15)
+    # Those that do not know at all have no more, however sharp the mean is made.
+    unsure = np.zeros((2, 3, 1, 2))
+    np.testing.assert_allclose(kernel.agreement(unsure, 0.01, is_multilabel), 0, atol=1e-15)
+
+
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_adam_equals_torch(kernel: ModuleType, decay: float) -> None:
     rng = np.random.default_rng(0)

@@ -11,11 +11,10 @@ import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import safetensors.torch
-import torch
+import safetensors.numpy
 
 from graphconv.commands.console import Screen
 from graphconv.commands.data_source import DataRequest, load_outline
@@ -23,7 +22,7 @@ from graphconv.commands.process_table import show_costs
 from graphconv.commands.train import about_earlier, about_kernels, finish, tell_if_finished
 from graphconv.commands.training_job import Job, ModelRequest, identity_of, load_job, resolve
 from graphconv.engine.blocks import Array, Space, n_stages, run_in_blocks
-from graphconv.engine.device_plan import NO_MEMORY_FOR_BATCH, choose_device, out_of_memory_says
+from graphconv.engine.devices import NO_MEMORY_FOR_BATCH, choose_device, out_of_memory_says
 from graphconv.engine.memory_estimate import n_numbers_of
 from graphconv.engine.network import Network
 from graphconv.engine.objective import LabelledBatch
@@ -47,11 +46,14 @@ from graphconv.training.fit import (
     hold_out,
 )
 from graphconv.training.fitted import FittedGCN, scaled_features
-from graphconv.training.loop import MakeBatches, TrainingState, single_torch_thread, train
+from graphconv.training.loop import MakeBatches, Saved, TrainingState, train
 from graphconv.training.part_batches import Members, PartBatches
 from graphconv.training.part_memory import settle_part_batches
 from graphconv.training.process_costs import process_costs
 from graphconv.training.processes import Processes, started_processes
+
+if TYPE_CHECKING:
+    import torch
 
 # Rows of predictions that travel at a time.
 BLOCK_ROWS = 1 << 16
@@ -105,7 +107,7 @@ class _Lead:
 
     job: Job
     file: TrainingFile
-    state: dict[str, torch.Tensor] | None
+    state: Saved | None
 
 
 def train_in_parallel(request: ParallelRequest, screen: Screen) -> None:
@@ -173,7 +175,7 @@ def _deal_splits(
             dealt = np.stack([index[order], order], axis=1)
             to_each = np.bincount(owner, minlength=processes.count).tolist()
         from_each = processes.exchange_counts(to_each)
-        own = processes.exchange(torch.from_numpy(dealt), to_each, from_each).numpy()
+        own = processes.exchange(dealt, to_each, from_each)
         nodes = np.searchsorted(part.nodes[: part.n_own], own[:, 0])
         members[name] = Members(nodes, own[:, 1], sizes[name])
     return members
@@ -306,13 +308,13 @@ class _Trainer:
         self.network = self.network.on(None)
         return state
 
-    def _state(self) -> dict[str, torch.Tensor] | None:
+    def _state(self) -> Saved | None:
         """The unfinished training that all processes go on with."""
         if not self.has_state:
             return None
         state = None if self.lead is None else self.lead.state
-        content = self.processes.broadcast(b"" if state is None else safetensors.torch.save(state))
-        return safetensors.torch.load(content)
+        content = self.processes.broadcast(b"" if state is None else safetensors.numpy.save(state))
+        return safetensors.numpy.load(content)
 
     def predict(self, screen: Screen) -> Array | None:
         """Probabilities of all nodes and replicas, in the first process; None in the others."""
@@ -320,18 +322,14 @@ class _Trainer:
         halo = _PartHalo(self.part, self.processes)
         n_rows = self.part.n_own * n_stages(self.network)
         scratch = None if self.lead is None else self.lead.job.folder.resolve().parent
-        with (
-            torch.no_grad(),
-            single_torch_thread(),
-            screen.showing() as progress,
-        ):
+        with screen.showing() as progress:
             advance = counter(progress, "predicting", n_rows)
             logits = run_in_blocks(
                 self.network, graph, self.scaler, scratch=scratch, advance=advance, halo=halo
             )[: self.part.n_own]
         fitted = FittedGCN(graph, self.settings, self.scaler, self.network, 0)
         own = (
-            fitted.from_logits(torch.from_numpy(logits[first : first + BLOCK_ROWS]))
+            fitted.from_logits(logits[first : first + BLOCK_ROWS])
             for first in range(0, len(logits), BLOCK_ROWS)
         )
         if self.lead is None:
@@ -349,9 +347,9 @@ class _Trainer:
                 if process == 0:
                     block = next(own)
                 else:
-                    block = torch.empty((len(rows), *logits.shape[1:]))
+                    block = np.empty((len(rows), *logits.shape[1:]), dtype=logits.dtype)
                     self.processes.receive(block, process)
-                each[rows] = block.reshape(len(rows), width).numpy()
+                each[rows] = block.reshape(len(rows), width)
         return each.reshape(whole.n_nodes, *logits.shape[1:])
 
     def about_processes(self, state: TrainingState) -> list[dict[str, int]]:
@@ -366,17 +364,16 @@ class _PartHalo:
 
     def __init__(self, part: GraphPart, processes: Processes) -> None:
         self.n_own = part.n_own
-        self._lent = torch.from_numpy(part.lent.astype(np.int64))
+        self._lent = part.lent.astype(np.int64)
         self._to_each = np.diff(part.lent_bounds).tolist()
         self._from_each = np.diff(part.halo_bounds).tolist()
         self._processes = processes
 
     def fill(self, rows: Array) -> None:
-        own = torch.from_numpy(rows)
         came = self._processes.exchange(
-            own[self._lent], self._to_each, self._from_each, "prediction"
+            rows[self._lent], self._to_each, self._from_each, "prediction"
         )
-        own[self.n_own :] = came
+        rows[self.n_own :] = came
 
 
 def _assignment(graph: Graph, n_parts: int) -> Array:

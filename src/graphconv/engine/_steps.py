@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from graphconv import kernels as kernel_sizes
-from graphconv.engine.batches import Batch, Scales
+from graphconv.engine.batches import Batch, Scales, add_rows
 from graphconv.kernels import Csr, Dropout, PackedRows
 
 Array = npt.NDArray[Any]
@@ -102,10 +102,9 @@ class WeightRows(Step):
         (weight,) = given.weights
         if self.rows is None:
             return (), (gradient.reshape(weight.shape),)
-        out = torch.zeros((len(weight), gradient.shape[1]), dtype=torch.from_numpy(gradient).dtype)
-        # Added up, for a sampled batch may have a row twice.
-        out.index_add_(0, torch.from_numpy(self.rows), torch.from_numpy(gradient))
-        return (), (out.numpy().reshape(weight.shape),)
+        out = np.zeros((len(weight), gradient.shape[1]), dtype=gradient.dtype)
+        add_rows(out, self.rows, gradient)  # for a sampled batch may have a row twice
+        return (), (out.reshape(weight.shape),)
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ class DenseFeatureProduct(Step):
         _, for_weight = self.kernels.wide_product_backward(
             gradient, self.features, weight, *keys, for_dense=False
         )
-        return (), (for_weight, *(_column_sums(gradient, len(own)) for own in bias))
+        return (), (for_weight, *_for_bias(self.kernels, gradient, bias))
 
 
 @dataclass(frozen=True)
@@ -211,7 +210,7 @@ class WideProduct(Step):
         for_x, for_weight = self.kernels.wide_product_backward(
             gradient, x, weight, given.dropout, self.row_ids, self.relu, self.for_input
         )
-        for_bias = [_column_sums(gradient, len(own)) for own in bias]
+        for_bias = _for_bias(self.kernels, gradient, bias)
         return ((for_x,) if self.for_input else ()), (for_weight, *for_bias)
 
 
@@ -281,22 +280,21 @@ class RowDropout(Step):
 
 @dataclass(frozen=True)
 class AddBias(Step):
-    """x + bias (n_replicas, n_out); the gradient is summed replica by replica, as each would."""
+    """x + bias (n_replicas, n_out)."""
+
+    kernels: ModuleType
 
     def forward(self, given: Given) -> Array:
         (x,), (bias,) = given.inputs, given.weights
         return x + bias.ravel()
 
     def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
-        return (gradient,), (_column_sums(gradient, len(given.weights[0])),)
+        return (gradient,), _for_bias(self.kernels, gradient, given.weights)
 
 
-def _column_sums(rows: Array, n_replicas: int) -> Array:
-    # Torch adds up in a tree: of a million rows numpy's sums would be right to three digits.
-    if n_replicas == 1:
-        return torch.from_numpy(rows).sum(0, keepdim=True).numpy()
-    blocks = torch.from_numpy(rows).tensor_split(n_replicas, dim=1)
-    return torch.stack([own.contiguous().sum(0) for own in blocks]).numpy()
+def _for_bias(kernels: ModuleType, gradient: Array, bias: Sequence[Array]) -> Arrays:
+    """The gradient for a bias that was added to every row, if there is one."""
+    return tuple(kernels.column_sums(gradient).reshape(own.shape) for own in bias)
 
 
 @dataclass(frozen=True)
@@ -339,13 +337,12 @@ class Activate(Step):
     keeps: ClassVar[Keeps] = "output"
 
     def forward(self, given: Given) -> Array:
-        x = torch.from_numpy(given.inputs[0])
+        (x,) = given.inputs
         if self.function == "relu":
-            return torch.relu(x).numpy()
+            return np.maximum(x, 0)
         if self.function == "tanh":
-            return torch.tanh(x).numpy()
-        # That of torch rounds the last elements of an array otherwise than those before them.
-        return torch.where(x > 0, x, torch.expm1(x)).numpy()
+            return np.tanh(x)
+        return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
 
     def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
         output = given.output
@@ -475,7 +472,7 @@ class NeighbourSum(Step):
 
     def backward(self, gradient: Array, given: Given) -> tuple[Arrays, Arrays]:
         out = self.transposed_of(gradient)
-        return (out,), tuple(_column_sums(gradient, len(bias)) for bias in given.weights)
+        return (out,), _for_bias(self.kernels, gradient, given.weights)
 
     def transposed_of(self, gradient: Array, own: Array | None = None) -> Array:
         """The sum by the transposed matrix, plus something of the leading rows' own."""
@@ -504,7 +501,7 @@ class SumBesideOwn(NeighbourSum):
         out = self.kernels.propagate_beside_backward(
             block, gradient, self.column_scale, self.row_scale, looked_up
         )
-        return (out,), tuple(_column_sums(gradient, len(bias)) for bias in given.weights)
+        return (out,), _for_bias(self.kernels, gradient, given.weights)
 
 
 def _multiple(factor: float, scale: Array | None, like: Array) -> Array | None:

@@ -1,7 +1,7 @@
 """Adam (Kingma and Ba 2015) by our own kernel: parameters and gradients enter, parameters change.
 
-Making a torch.optim.Adam imports torch's compiler, 2.5 seconds, which is ten times what training on
-Cora takes; and its many small operations cost more than a Cora forward pass.
+Parameters are arrays on the processor or tensors on a device, where the kernels are those of
+`kernels.torch_device`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-import numpy.typing as npt
-import torch
-from torch import Tensor
+import numpy as np
 
-from graphconv.kernels import torch_device
+from graphconv import kernels as kernel_memory
 
 
 class Adam:
@@ -22,28 +20,28 @@ class Adam:
 
     Parameters
     ----------
-    parameters : mapping of str to Tensor
+    parameters : mapping of str to array
         Changed in place.
     learning_rate : float
     kernels : module
-        `graphconv.kernels.native` or `reference`.
+        `graphconv.kernels.native` or `reference`, or `torch_device` for tensors.
     decay : mapping of str to float, optional
         For the parameters that have one: how many times itself is added to the gradient.
 
     Examples
     --------
-    >>> import torch
+    >>> import numpy as np
     >>> from graphconv import kernels
     >>> from graphconv.engine.adam import Adam
-    >>> weight = torch.tensor([1.0, -1.0])
-    >>> Adam({"weight": weight}, 0.1, kernels.select()).step([torch.tensor([5.0, 0.0])])
+    >>> weight = np.array([1.0, -1.0])
+    >>> Adam({"weight": weight}, 0.1, kernels.select()).step([np.array([5.0, 0.0])])
     >>> weight  # a first step is as long as the learning rate, whatever the gradient
-    tensor([ 0.9000, -1.0000])
+    array([ 0.9, -1. ])
     """
 
     def __init__(
         self,
-        parameters: Mapping[str, Tensor],
+        parameters: Mapping[str, Any],
         learning_rate: float,
         kernels: ModuleType,
         decay: Mapping[str, float] | None = None,
@@ -52,32 +50,25 @@ class Adam:
         self.learning_rate = learning_rate
         self.kernels = kernels
         self.n_steps = 0
-        self.mean = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
-        self.square = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
+        self.mean = {name: _zeros_like(own) for name, own in self.parameters.items()}
+        self.square = {name: _zeros_like(own) for name, own in self.parameters.items()}
         self._decay = [(decay or {}).get(name, 0.0) for name in self.parameters]
         self._arrays = [
-            [_as_taken(own, kernels) for own in (parameter, self.mean[name], self.square[name])]
-            for name, parameter in self.parameters.items()
+            (own, self.mean[name], self.square[name]) for name, own in self.parameters.items()
         ]
 
-    def step(self, slopes: Sequence[Tensor | npt.NDArray[Any]]) -> None:
+    def step(self, slopes: Sequence[Any]) -> None:
         """Change the parameters, given the gradient of each, in their order."""
         self.n_steps += 1
         for slope, decay, (parameter, mean, square) in zip(
             slopes, self._decay, self._arrays, strict=True
         ):
             self.kernels.adam(
-                parameter,
-                _as_taken(slope.contiguous(), self.kernels) if isinstance(slope, Tensor) else slope,
-                mean,
-                square,
-                self.n_steps,
-                self.learning_rate,
-                decay,
+                parameter, slope, mean, square, self.n_steps, self.learning_rate, decay
             )
 
 
-def _as_taken(tensor: Tensor, kernels: ModuleType) -> Any:
-    """A parameter as the kernels take it: they change its memory."""
-    own = tensor.detach()
-    return own if kernels is torch_device else own.numpy()
+def _zeros_like(own: Any) -> Any:
+    if isinstance(own, np.ndarray):
+        return kernel_memory.zeros(own.shape, own.dtype)
+    return own.new_zeros(own.shape)

@@ -407,3 +407,25 @@ def feature_rows(features: Any, rows: IntArray | None, dtype: npt.DTypeLike) -> 
     )
     bounds = copied.indptr.astype(features.indices.dtype)
     return fixed(Csr(bounds[:-1], bounds[1:], copied.columns, copied.values))
+
+
+def add_rows(out: Array, rows: Array, added: Array) -> None:
+    """Add to some rows of an array, in the order given where a row comes more than once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from graphconv.engine.batches import add_rows
+    >>> out = np.zeros((3, 1))
+    >>> add_rows(out, np.array([2, 0, 2]), np.array([[1.0], [2.0], [4.0]]))
+    >>> out.ravel().tolist()
+    [2.0, 0.0, 5.0]
+    """
+    order = np.argsort(rows, kind="stable")
+    wanted = rows[order]
+    is_first = np.ones(len(rows), dtype=bool)
+    is_first[1:] = wanted[1:] != wanted[:-1]
+    if is_first.all():
+        out[rows] += added
+    else:  # numpy's `add.at` takes ten times as long
+        out[wanted[is_first]] += np.add.reduceat(added[order], np.flatnonzero(is_first), axis=0)

@@ -19,7 +19,6 @@ from typing import Any, Protocol, cast
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-import torch
 
 from graphconv.engine._steps import Given
 from graphconv.engine.batches import normalising_scales
@@ -99,8 +98,7 @@ def run_in_blocks(
     if target is None:
         raise ValueError("a model with a single layer has no hidden activations to embed")
     run = _Run(network, graph, scaler, space, advance or (lambda n_rows: None), halo)
-    with torch.no_grad():
-        values = run.value_of(target)
+    values = run.value_of(target)
     return cast(npt.NDArray[np.float32], values.reshape(graph.n_nodes, len(network.seeds), -1))
 
 
@@ -190,7 +188,7 @@ class _Run:
         self.advance = advance
         self.features = None if graph.features is None else StoredFeatures(graph.features, scaler)
         self.edge_weights = graph.adjacency.data if graph.is_weighted else None
-        self.arrays = {n: tensor.detach().numpy() for n, tensor in network.parameters.items()}
+        self.arrays: dict[str, Array] = network.parameters
         self.stages = stages_of(self.program)
         self.written: dict[Value, Array] = {}
         self._scales: dict[float, tuple[Array, Array | None]] = {}
@@ -287,7 +285,8 @@ class _Run:
         if sp.issparse(rows):
             csr = Csr(rows.indptr[:-1], rows.indptr[1:], rows.indices, rows.data)
             return cast(Array, self.network.kernels.feature_product(csr, dense))
-        return (torch.from_numpy(rows) @ torch.from_numpy(dense)).numpy()
+        rows = np.ascontiguousarray(rows)
+        return cast(Array, self.network.kernels.wide_product(rows, weight))
 
     def _neighbours(self, value: Neighbours, block: slice) -> Array:
         x = self._whole(value.inputs[0])

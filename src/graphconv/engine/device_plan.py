@@ -6,8 +6,7 @@ torch follows the gradient. Nothing is fused; a device has its own ways.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -16,8 +15,6 @@ from torch import Tensor
 
 from graphconv.engine._steps import BatchNorm
 from graphconv.engine.batches import Batch
-from graphconv.graph.names import DEVICES
-from graphconv.io.wording import naming
 from graphconv.kernels import Dropout
 from graphconv.kernels import torch_device as kernels
 from graphconv.kernels.torch_device import SparseRows
@@ -40,50 +37,7 @@ from graphconv.models.operations import (
     Value,
 )
 
-# Numbers of a graph, edges and features, above which a device that is there is worth the way.
-LEAST_NUMBERS = 10_000_000
-NO_MEMORY_FOR_BATCH = (
-    "{device} must have memory for a batch, but ran out: train in mini-batches, by {batch_size}"
-)
 EPSILON = 1e-5  # of layer normalisation
-
-
-def choose_device(name: str, n_numbers: int, process: int = 0) -> torch.device | None:
-    """The device of a name; None is the processor with the kernels made for it.
-
-    Of several graphics cards, each process of a machine takes its own.
-
-    Examples
-    --------
-    >>> from graphconv.engine.device_plan import choose_device
-    >>> choose_device("auto", n_numbers=1000) is None  # small graphs stay where they are
-    True
-    """
-    if name not in DEVICES:
-        known = ", ".join(DEVICES)
-        raise ValueError(naming("{device} must be one of {}, got {!r}", known, name))
-    if name == "cpu":
-        return None
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if name == "auto":
-        first = next((own for own, is_there in there.items() if is_there), None)
-        if first is None or n_numbers < LEAST_NUMBERS:
-            return None
-        name = first
-    if not there[name]:
-        raise ValueError(naming("{device} must be there to be used, but torch finds no {}", name))
-    if name == "cuda" and process:
-        return torch.device(name, process % torch.cuda.device_count())
-    return torch.device(name)
-
-
-@contextmanager
-def out_of_memory_says(template: str) -> Iterator[None]:
-    """Say what helps where a device has not enough memory."""
-    try:
-        yield
-    except torch.OutOfMemoryError:
-        raise ValueError(naming(template)) from None
 
 
 class BatchOnDevice:
@@ -135,7 +89,8 @@ class DevicePlan:
     ) -> None:
         self.program = program
         self.batch = batch
-        self.parameters = dict(parameters)
+        # The same memory, with gradients.
+        self.parameters = {n: own.detach().requires_grad_() for n, own in parameters.items()}
         self.n_replicas = n_replicas
         self.directed = directed
         self.drops = drops

@@ -24,7 +24,16 @@ from graphconv.graph import Graph, IntArray
 from graphconv.io.wording import naming
 from graphconv.models.catalogue import make_model
 from graphconv.models.model import Model
-from graphconv.models.operations import Dropped, Features, Neighbours, Program, Term
+from graphconv.models.operations import (
+    Bias,
+    Dropped,
+    Features,
+    Neighbours,
+    Product,
+    Program,
+    Term,
+    Value,
+)
 from graphconv.models.settings import Settings
 from graphconv.storage.memory import available_memory, in_units, resident_memory
 
@@ -33,8 +42,6 @@ AUTO_BATCH_SIZE = 1024
 AUTO_FANOUT = 10
 # Rows of the graph that are looked at together.
 _ROWS_AT_A_TIME = 1 << 18
-# What torch takes for itself with the first gradient.
-_TORCH_BYTES = 60 << 20
 # An entry of a batch of a part: in the adjacency matrix and in the transposed, index and value.
 _PART_ENTRY_BYTES = 16
 # Graphs below so many numbers are not worth a look, where there is plenty of memory for all values
@@ -47,7 +54,7 @@ _PLENTY = 200  # bytes for each value
 class MemoryEstimate:
     """Bytes that a training needs at most, by what for."""
 
-    resident: int  # taken already: Python, torch, the data
+    resident: int  # taken already: Python, libraries, the data
     scaling: int
     training: int
     prediction: int
@@ -177,7 +184,7 @@ def settle_batches(
     n_numbers, free = n_numbers_of(graph), available_memory()
     if part is None:
         n_values = graph.n_nodes * (sum(settings.hidden) + graph.n_classes) * n_replicas
-        is_small = n_numbers < _SMALL and _PLENTY * (n_numbers + n_values) < free - _TORCH_BYTES
+        is_small = n_numbers < _SMALL and _PLENTY * (n_numbers + n_values) < free
     else:  # all processes have to come to the same
         is_small = part.add_up(n_numbers) < _SMALL
     if is_small:
@@ -343,6 +350,7 @@ def _training_bytes(
         value.n_terms * value.width * reach.n_within[min(hops, len(reach.n_within) - 1)]
         for value, hops in program.hops.items()
         if not isinstance(value, Features | Dropped | Term)
+        and not _is_added_at_once(program, value)
     ]
     # Each value, or its gradient; and the largest twice, while its gradient is made.
     numbers += n_at_once * model.n_copies * (sum(sizes) + max(sizes))
@@ -357,7 +365,15 @@ def _training_bytes(
     numbers += n_weights * (4 * n_replicas + n_at_once * (1 if n_at_once == n_replicas else 4))
     if model.n_copies > 1:  # each has the weights, and a gradient for them
         numbers += 2 * n_weights * n_at_once * model.n_copies
-    return _batch_bytes(graph, reach, part) + 4 * numbers + _TORCH_BYTES
+    return _batch_bytes(graph, reach, part) + 4 * numbers
+
+
+def _is_added_at_once(program: Program, value: Value) -> bool:
+    """Whether a value is a sum or a product with a bias, which the same step adds."""
+    if not isinstance(value, Bias):
+        return False
+    (inner,) = value.inputs
+    return isinstance(inner, Neighbours | Product) and program.users[inner] == [value]
 
 
 def _prediction_bytes(

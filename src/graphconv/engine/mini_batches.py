@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from graphconv.engine.agreement import drawn_nodes
 from graphconv.engine.batches import Numbering, make_batch, sample_batch
 from graphconv.engine.objective import FloatArray, LabelledBatch
 from graphconv.graph import Graph, IntArray
@@ -28,7 +27,7 @@ from graphconv.storage.memory import available_memory, resident_memory
 # Bytes of a stored graph's files that may be resident because batches were made of them.
 MAPPED_BYTES = 2 << 30
 # What else than dropout the seed decides; hash_key(seed, 1) is the held-out validation nodes.
-SHUFFLE, SAMPLE = 2, 3
+SHUFFLE, SAMPLE, OTHERS = 2, 3, 4
 # Stands for the epoch where validation nodes sample neighbours: always the same ones, or losses of
 # different epochs could not be compared.
 VALIDATION = -1
@@ -147,3 +146,9 @@ def one_ahead(jobs: Iterable[Callable[[], LabelledBatch]]) -> Iterator[LabelledB
             pending = following
         if pending is not None:
             yield pending.result()
+
+
+def drawn_nodes(n_nodes: int, n_drawn: int, seed: int, *numbers: int) -> IntArray:
+    """Some nodes of a graph by chance, each once, in their order: fewer where some came twice."""
+    rng = np.random.default_rng(hash_key(seed, OTHERS, *numbers))
+    return np.unique(rng.integers(n_nodes, size=n_drawn))

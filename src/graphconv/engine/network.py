@@ -7,27 +7,33 @@ would compute alone. A batch enters, logits of its targets leave.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
 from types import ModuleType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-import torch
-from torch import Tensor
+import numpy as np
+import numpy.typing as npt
 
 from graphconv.engine._steps import softplus
 from graphconv.engine.batches import Batch
-from graphconv.engine.device_plan import BatchOnDevice, DevicePlan
+from graphconv.engine.devices import on_device, on_processor
 from graphconv.engine.plan import Plan
 from graphconv.engine.planning import make_plan
-from graphconv.kernels import Dropout, torch_device
+from graphconv.kernels import Dropout, zeros
 from graphconv.kernels.hashing import hash_key
 from graphconv.models.model import Model
 from graphconv.models.operations import Parameter, Value, glorot_limit
 from graphconv.models.propagation import LEARNED
 
+if TYPE_CHECKING:
+    import torch
+
+    from graphconv.engine.device_plan import BatchOnDevice, DevicePlan
+
+Array = npt.NDArray[Any]
 EVERYTHING_KEPT = 65536
 
 
@@ -35,7 +41,7 @@ class Network:
     """The parameters of a model, one of each for every replica.
 
     A weight has the shape (n_in, n_terms, n_replicas, n_out); of everything else the replicas are
-    the first axis.
+    the first axis. Parameters are arrays, on a device tensors; they change in place.
 
     Parameters
     ----------
@@ -67,14 +73,13 @@ class Network:
         self.program = model.program
         self.seeds = tuple(seeds)
         self.n_copies = 1
-        self.kernels = kernels if device is None else torch_device
         self.device = device
         self.processor_kernels = kernels
+        self.kernels = _kernels_of(device, kernels)
         self._on_device: WeakKeyDictionary[Batch, BatchOnDevice] = WeakKeyDictionary()
-        generators = [torch.Generator().manual_seed(hash_key(seed) >> 1) for seed in seeds]
-        self.parameters = {
-            own.name: _drawn(own, generators).to(device).requires_grad_()
-            for own in self.program.parameters
+        generators = [np.random.RandomState(hash_key(seed) >> 1 & 0xFFFFFFFF) for seed in seeds]
+        self.parameters: dict[str, Any] = {
+            own.name: on_device(_drawn(own, generators), device) for own in self.program.parameters
         }
         self._thresholds = [
             round(EVERYTHING_KEPT * (1 - place.rate)) for place in self.program.dropouts
@@ -94,10 +99,9 @@ class Network:
         """The same network on a device, or without one where the kernels are."""
         other = object.__new__(Network)
         other.__dict__.update(self.__dict__, device=device, _on_device=WeakKeyDictionary())
-        other.kernels = self.processor_kernels if device is None else torch_device
-        place = "cpu" if device is None else device
+        other.kernels = _kernels_of(device, self.processor_kernels)
         other.parameters = {
-            name: own.detach().to(place).requires_grad_() for name, own in self.parameters.items()
+            name: on_device(on_processor(own), device) for name, own in self.parameters.items()
         }
         return other
 
@@ -113,33 +117,30 @@ class Network:
             return [float(self.model.graph.self_loop_weight)] * len(self.seeds)
         return [softplus(raw) for raw in self.parameters[LEARNED.name].tolist()]
 
-    def __call__(self, batch: Batch, epoch: int | None = None) -> Tensor:
+    def __call__(self, batch: Batch, epoch: int | None = None) -> Array:
         """Logits of the batch's targets, shape (n_targets, n_replicas, n_classes).
 
-        `epoch` numbers the dropout; None means no dropout. Torch can follow the gradient.
+        `epoch` numbers the dropout; None means no dropout.
         """
         return self._run(batch, epoch, self.program.output)
 
-    def embed(self, batch: Batch) -> Tensor:
+    def embed(self, batch: Batch) -> Array:
         """Activations that enter the last layer, shape (n_rows, n_replicas, width)."""
         if self.program.embedding is None:
             raise ValueError("a model with a single layer has no hidden activations to embed")
         return self._run(batch, None, self.program.embedding)
 
-    def _run(self, batch: Batch, epoch: int | None, target: Value) -> Tensor:
+    def _run(self, batch: Batch, epoch: int | None, target: Value) -> Array:
         plan = self.plan(batch, epoch is not None, target)
-        dropouts = self.dropouts(epoch)
-        if torch.is_grad_enabled():
-            run: Any = _RunPlan  # whose `apply` torch has no types for
-            values = cast(Tensor, run.apply(plan, dropouts, *self.parameters.values()))
-        else:
-            values = torch.as_tensor(plan.forward(dropouts))
+        values = on_processor(plan.forward(self.dropouts(epoch)))
         # Nothing but this tells the width where a process has no rows of a batch.
-        return values.view(len(values), len(self.seeds), target.width)
+        return values.reshape(len(values), len(self.seeds), target.width)
 
     def plan(self, batch: Batch, drops: bool, target: Value | None = None) -> Plan | DevicePlan:
         """The steps that compute a value of the model, by default its logits, for a batch."""
         if self.device is not None:
+            from graphconv.engine.device_plan import BatchOnDevice, DevicePlan
+
             if batch not in self._on_device:
                 dtype = next(iter(self.parameters.values())).dtype
                 self._on_device[batch] = BatchOnDevice(batch, self.device, dtype)
@@ -201,13 +202,12 @@ class Network:
         >>> network.some_replicas([2, 0]).seeds
         (7, 5)
         """
-        index = torch.tensor(chosen, device=self.device)
         other = object.__new__(Network)
         other.__dict__.update(self.__dict__)
         other.seeds = tuple(self.seeds[replica] for replica in chosen)
         other.parameters = {
-            name: tensor.detach().index_select(self.replica_axis(name), index).requires_grad_()
-            for name, tensor in self.parameters.items()
+            name: _some(own, self.replica_axis(name), chosen)
+            for name, own in self.parameters.items()
         }
         return other
 
@@ -227,14 +227,13 @@ class Network:
         for name, own in originals.parameters.items():
             if name not in self.program.running:
                 axis = self.replica_axis(name)
-                copies = self._by_copy(self.parameters[name].detach(), axis)
-                copies.copy_(own.detach().unsqueeze(axis))
+                self._by_copy(self.parameters[name], axis)[...] = own[along(axis, None)]
 
-    def _by_copy(self, tensor: Tensor, axis: int) -> Tensor:
+    def _by_copy(self, values: Any, axis: int) -> Any:
         """The axis of the replicas as two, that of the copies before that of the originals."""
-        shape = list(tensor.shape)
+        shape = list(values.shape)
         shape[axis : axis + 1] = [self.n_copies, shape[axis] // self.n_copies]
-        return tensor.view(shape)
+        return values.reshape(shape)
 
     def summed_over_copies(self, slopes: Sequence[Any]) -> list[Any]:
         """Gradients for the originals, given those for the copies; arrays or tensors."""
@@ -242,61 +241,71 @@ class Network:
         for name, slope in zip(self.parameters, slopes, strict=True):
             if name not in self.program.running:
                 axis = self.replica_axis(name)
-                own = self._by_copy(torch.as_tensor(slope), axis).unbind(axis)
-                total = reduce(add, own)  # one after the other: the order decides the last bits
-                slope = total if isinstance(slope, Tensor) else total.numpy()
+                by_copy = self._by_copy(slope, axis)
+                # One after the other: the order decides the last bits.
+                slope = reduce(add, (by_copy[along(axis, k)] for k in range(self.n_copies)))
             found.append(slope)
         return found
 
-    def replica_weights(self, replica: int) -> dict[str, Tensor]:
+    def replica_weights(self, replica: int) -> dict[str, Any]:
         """A copy of one replica's parameters."""
-        return {name: own.clone() for name, own in self._of_replica(replica)}
+        found = {}
+        for name, own in self.parameters.items():
+            axis = self.replica_axis(name)
+            shape = own.shape[:axis] + own.shape[axis + 1 :]
+            found[name] = own[along(axis, [replica])].reshape(shape)
+        return found
 
-    def load_replica(self, replica: int, weights: Mapping[str, Tensor]) -> None:
+    def load_replica(self, replica: int, weights: Mapping[str, Any]) -> None:
         """Put parameters, as `replica_weights` gave them, into one replica."""
-        for name, own in self._of_replica(replica):
-            own.copy_(weights[name])
+        for name, own in self.parameters.items():
+            values = on_device(on_processor(weights[name]), self.device)
+            own[along(self.replica_axis(name), replica)] = values
 
-    def _of_replica(self, replica: int) -> Iterator[tuple[str, Tensor]]:
-        for name, tensor in self.parameters.items():
-            yield name, tensor.detach().select(self.replica_axis(name), replica)
+
+def along(axis: int, index: Any) -> tuple[Any, ...]:
+    """What picks places along an axis, of arrays and tensors alike: a list of them for a copy."""
+    return (*(slice(None),) * axis, index)
+
+
+def _some(values: Any, axis: int, chosen: Sequence[int]) -> Any:
+    """Some places along an axis, copied to memory of their own."""
+    found = values[along(axis, list(chosen))]
+    if not isinstance(found, np.ndarray):
+        return found
+    own = zeros(found.shape, found.dtype)
+    own[...] = found
+    return own
+
+
+def _kernels_of(device: torch.device | None, processor_kernels: ModuleType) -> ModuleType:
+    if device is None:
+        return processor_kernels
+    return importlib.import_module("graphconv.kernels.torch_device")
 
 
 def _replica_axis(parameter: Parameter) -> int:
     return 2 if len(parameter.shape) == 3 else 0
 
 
-def _drawn(parameter: Parameter, generators: Sequence[torch.Generator]) -> Tensor:
+def _drawn(parameter: Parameter, generators: Sequence[np.random.RandomState]) -> Array:
     """First values, those of each replica by its own generator."""
     shape = list(parameter.shape)
     shape.insert(_replica_axis(parameter), len(generators))
+    values = zeros(shape)
     if parameter.start is not None:
-        return torch.full(shape, parameter.start)
-    values = torch.empty(shape)
+        values[...] = parameter.start
+        return values
     limit = glorot_limit(parameter)
     n_in, n_terms, n_out = parameter.shape
     for replica, generator in enumerate(generators):
         for term in range(n_terms):
-            draw = torch.rand((n_in, n_out), generator=generator)
-            values[:, term, replica] = draw.mul_(2 * limit).sub_(limit)
+            draw = _uniform(generator, (n_in, n_out))
+            values[:, term, replica] = draw * np.float32(2 * limit) - np.float32(limit)
     return values
 
 
-class _RunPlan(torch.autograd.Function):
-    """A plan as part of torch's record, for losses that are not the loop's own."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, plan: Plan, dropouts: list[Dropout | None], *parameters: Tensor
-    ) -> Tensor:
-        ctx.saved = (plan, dropouts)
-        return torch.from_numpy(plan.forward(dropouts, for_gradients=True))
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
-        plan, dropouts = ctx.saved
-        if not plan.has_values:  # torch asks a second time
-            plan.forward(dropouts, for_gradients=True)
-        slope = gradients[0].contiguous().numpy()
-        found = plan.gradients(slope, dropouts)
-        return None, None, *(None if own is None else torch.from_numpy(own) for own in found)
+def _uniform(generator: np.random.RandomState, shape: tuple[int, int]) -> Array:
+    """Numbers from 0 to 1, of 24 bits: those that torch draws with the same seed."""
+    raw = generator.randint(1 << 32, size=shape, dtype=np.uint32)
+    return (raw & 0xFFFFFF).astype(np.float32) * np.float32(2.0**-24)

@@ -13,15 +13,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from graphconv.engine._steps import Array
-from graphconv.engine.agreement import agreement_slopes
 from graphconv.engine.batches import Batch
-from graphconv.engine.device_plan import DevicePlan
+from graphconv.engine.devices import on_device, on_processor
 from graphconv.engine.network import Network
-from graphconv.engine.plan import Plan
 from graphconv.models.settings import Settings
 
 FloatArray = npt.NDArray[np.float64]
@@ -81,7 +77,7 @@ class ExtraLoss(Protocol):
 class Group(Protocol):
     """Processes that train together, each on its share of every batch."""
 
-    def add_up(self, values: Tensor, what: str = ...) -> None:
+    def add_up(self, values: npt.NDArray[Any], what: str = ...) -> None:
         """Replace values by their sum over all processes."""
 
 
@@ -114,11 +110,8 @@ class Objective:
         own = [network.parameters[n] for n in network.penalised(settings.weight_decay_layers)]
         # The parameters' memory as matrices, looked up once and not every epoch; one column for
         # each replica and output.
-        matrices = [tensor.detach().view(-1, tensor.shape[2] * tensor.shape[3]) for tensor in own]
-        self._penalised: list[Any] = [
-            matrix if network.device is not None else matrix.numpy() for matrix in matrices
-        ]
-        self._plans: dict[bool, WeakKeyDictionary[LabelledBatch, Plan | DevicePlan]] = {
+        self._penalised = [array.reshape(-1, array.shape[2] * array.shape[3]) for array in own]
+        self._plans: dict[bool, WeakKeyDictionary[LabelledBatch, Any]] = {
             drops: WeakKeyDictionary() for drops in (False, True)
         }
         self._n_copies = network.model.n_copies
@@ -137,7 +130,7 @@ class Objective:
         trained = self._trained
         if trained is not self.network:
             trained.take_over(self.network)
-        plan: Any = self._plan_of(labelled, drops=True)
+        plan = self._plan_of(labelled, drops=True)
         dropouts = trained.dropouts(epoch)
         value = plan.forward(dropouts, for_gradients=True)
         slope, mean, total = self._loss_of_copies(labelled, value, epoch)
@@ -146,7 +139,7 @@ class Objective:
         if trained is not self.network:
             slopes = trained.summed_over_copies(slopes)
         if self.group is not None:
-            slopes = _added_up(slopes, self.group)
+            slopes = _added_up(slopes, self.group, self.network.device)
         if self.extra is not None:
             more = self.extra.gradients(self.network, epoch)
             slopes = [own + other for own, other in zip(slopes, more, strict=True)]
@@ -166,7 +159,7 @@ class Objective:
         n_replicas = len(self.network.seeds)
         squares = np.zeros(n_replicas)
         for own in self._penalised:
-            rows = own.cpu().numpy() if isinstance(own, Tensor) else own
+            rows = on_processor(own)
             # Down the columns first: a replica's sum then runs as it would alone.
             columns = np.einsum("ij,ij->j", rows, rows)
             squares += columns.reshape(n_replicas, -1).sum(axis=1, dtype=np.float64)
@@ -191,18 +184,17 @@ class Objective:
 
     def _with_agreement(self, slope: Any, value: Any, is_multilabel: bool, epoch: int) -> Any:
         """The gradient for all targets: that of labels, and what makes copies agree."""
-        n_rows = torch.tensor(float(len(value)))
+        n_rows = np.array(float(len(value)))
         if self.group is not None:
             self.group.add_up(n_rows, "gradients")
         shape = (self._n_copies, len(self.network.seeds), self._n_classes)
-        logits = torch.as_tensor(value).view(len(value), *shape)
-        found = agreement_slopes(logits, self._temperature, is_multilabel)
+        logits = value.reshape(len(value), *shape)
+        found = self.network.kernels.agreement(logits, self._temperature, is_multilabel)
         # Copies that know nothing yet would agree on one class for all.
         grown = 1.0 if epoch >= self._warmup else epoch / self._warmup
-        factor = grown * self._agreement / max(1.0, float(n_rows))
-        found *= factor
-        found[: len(slope)] += torch.as_tensor(slope).view_as(found[: len(slope)])
-        return found if self.network.device is not None else found.numpy()
+        found *= grown * self._agreement / max(1.0, float(n_rows))
+        found[: len(slope)] += slope.reshape(len(slope), *shape)
+        return found
 
     def _loss(
         self, labelled: LabelledBatch, logits: Any, with_gradient: bool = False
@@ -223,13 +215,13 @@ class Objective:
         if labelled not in self._targets:
             # Some devices have no double precision.
             weight = labelled.weight.astype(labelled.batch.degree.dtype)
-            # A copy of the labels: those of a graph may not be written to, which torch warns of.
-            both = torch.tensor(labelled.labels), torch.from_numpy(weight)
-            device = self.network.device
-            self._targets[labelled] = both[0].to(device), both[1].to(device)
+            self._targets[labelled] = (
+                on_device(labelled.labels, self.network.device),
+                on_device(weight, self.network.device),
+            )
         return self._targets[labelled]
 
-    def _plan_of(self, labelled: LabelledBatch, drops: bool) -> Plan | DevicePlan:
+    def _plan_of(self, labelled: LabelledBatch, drops: bool) -> Any:
         found = self._plans[drops].get(labelled)
         if found is None:
             network = self._trained if drops else self.network
@@ -237,22 +229,21 @@ class Objective:
         return found
 
 
-def _added_up(slopes: Sequence[Any], group: Group) -> list[Any]:
-    """Gradients summed over all processes, in one message; arrays, or tensors of a device."""
-    own = [torch.as_tensor(slope) for slope in slopes]
-    flat = torch.cat([slope.reshape(-1) for slope in own]).cpu()
+def _added_up(slopes: Sequence[Any], group: Group, device: Any) -> list[Any]:
+    """Gradients summed over all processes, in one message, where they were."""
+    own = [on_processor(slope) for slope in slopes]
+    flat = np.concatenate([slope.ravel() for slope in own])
     group.add_up(flat, "gradients")
-    parts = torch.split(flat, [slope.numel() for slope in own])
-    found = [
-        part.reshape(slope.shape).to(slope.device) for part, slope in zip(parts, own, strict=True)
+    parts = np.split(flat, np.cumsum([slope.size for slope in own])[:-1])
+    return [
+        on_device(part.reshape(slope.shape), device) for part, slope in zip(parts, own, strict=True)
     ]
-    return found if isinstance(slopes[0], Tensor) else [part.numpy() for part in found]
 
 
 def _mean_scores(scores: FloatArray, total: float, group: Group | None) -> tuple[FloatArray, float]:
     """Scores of the batch of all processes, and how much it counts."""
     if group is None:
         return scores, total
-    sums = torch.from_numpy(np.append(total * scores.ravel(), total))
+    sums = np.append(total * scores.ravel(), total)
     group.add_up(sums)
-    return sums[:-1].numpy().reshape(scores.shape) / float(sums[-1]), float(sums[-1])
+    return sums[:-1].reshape(scores.shape) / float(sums[-1]), float(sums[-1])

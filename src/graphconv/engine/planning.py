@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 import numpy as np
-import torch
 
 from graphconv.engine._powers import Power, powers_of
 from graphconv.engine._product_order import ProductAndSum, sum_comes_first
@@ -20,6 +19,7 @@ from graphconv.engine._steps import (
     Activate,
     AddBias,
     AddMultiple,
+    Array,
     BatchNorm,
     ColumnDropout,
     DenseDropout,
@@ -76,7 +76,7 @@ MOST_SUMS = 8
 def make_plan(
     program: Program,
     batch: Batch,
-    parameters: Mapping[str, torch.Tensor],
+    parameters: Mapping[str, Array],
     *,
     kernels: ModuleType,
     directed: bool,
@@ -89,7 +89,7 @@ def make_plan(
     ----------
     program : Program
     batch : Batch
-    parameters : mapping of str to Tensor
+    parameters : mapping of str to array
         Those of all replicas, by name.
     kernels : module
     directed : bool
@@ -116,7 +116,7 @@ def row_step(
         case Product():
             return WideProduct(kernels, None), [value.weight]
         case Bias():
-            return AddBias(), [value.bias]
+            return AddBias(kernels), [value.bias]
         case Normalised():
             return LayerNorm(kernels), [value.gain, value.shift]
         case BatchNormalised():
@@ -145,14 +145,14 @@ class _Builder:
         self,
         program: Program,
         batch: Batch,
-        parameters: Mapping[str, torch.Tensor],
+        parameters: Mapping[str, Array],
         kernels: ModuleType,
         directed: bool,
         drops: bool,
     ) -> None:
         self.program = program
         self.batch = batch
-        self.arrays = {name: tensor.detach().numpy() for name, tensor in parameters.items()}
+        self.arrays = parameters
         self.places = {name: place for place, name in enumerate(parameters)}
         self.kernels = kernels
         self.directed = directed

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from graphconv.engine.adam import Adam
-from graphconv.engine.network import Network
+from graphconv.engine.network import Network, along
 from graphconv.engine.objective import ExtraLoss, Group, Objective
 from graphconv.models.settings import Settings
 
@@ -33,7 +32,7 @@ IntArray = npt.NDArray[np.int64]
 
 def team_size(network: Network) -> int:
     """How many replicas should train side by side."""
-    n_bytes = sum(parameter.nbytes for parameter in network.parameters.values())
+    n_bytes: int = sum(parameter.nbytes for parameter in network.parameters.values())
     own = n_bytes // len(network.seeds)
     n_threads: int = network.kernels.get_threads()
     n_models = min(TEAM_SIZE, TEAM_WEIGHT_BYTES // max(1, own))
@@ -49,7 +48,7 @@ class Team:
     objective: Objective
     optimiser: Adam
 
-    def weights_of(self, replica: int) -> dict[str, Tensor]:
+    def weights_of(self, replica: int) -> dict[str, Any]:
         """A copy of the parameters of one, given its place among all."""
         return self.network.replica_weights(int(np.flatnonzero(self.replicas == replica)[0]))
 
@@ -87,9 +86,8 @@ class Replicas:
             team = self._everyone  # nothing need be copied
         else:
             team = self._team(replicas, self.network.some_replicas(replicas.tolist()))
-            index = torch.from_numpy(replicas).to(self.network.device)
             for own, home, axis in self._pairs(team, MOMENTS):
-                own.copy_(home.index_select(axis, index))
+                own[...] = home[along(axis, replicas.tolist())]
         team.optimiser.n_steps = n_steps
         return team
 
@@ -97,15 +95,14 @@ class Replicas:
         """Write what a team has learned to where all replicas live."""
         if team is self._everyone:
             return
-        index = torch.from_numpy(team.replicas).to(self.network.device)
         for own, home, axis in self._pairs(team, ("parameters", *MOMENTS)):
-            home.index_copy_(axis, index, own)
+            home[along(axis, team.replicas.tolist())] = own
 
-    def _pairs(self, team: Team, kinds: Sequence[str]) -> list[tuple[Tensor, Tensor, int]]:
+    def _pairs(self, team: Team, kinds: Sequence[str]) -> list[tuple[Any, Any, int]]:
         """A team's arrays of some kinds, each with that of all replicas and their axis."""
         both = [(getattr(team.optimiser, kind), getattr(self.optimiser, kind)) for kind in kinds]
         return [
-            (own[name].detach(), home[name].detach(), self.network.replica_axis(name))
+            (own[name], home[name], self.network.replica_axis(name))
             for own, home in both
             for name in home
         ]

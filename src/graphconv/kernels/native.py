@@ -281,6 +281,12 @@ def normalise_columns_backward(
     return out
 
 
+def column_sums(rows: Array) -> Array:
+    """Sums of the columns, shape (1, F); see `reference.column_sums`."""
+    out: Array = _native.column_sums(rows)
+    return out
+
+
 def walks(rows: Csr, totals: Array | None, starts: Array, n_steps: int, key: int) -> Array:
     """Random walks, shape (n_walks, n_steps + 1); see `reference.walks`."""
     out: Array = _native.walks(rows, totals, starts, n_steps, key)
@@ -292,6 +298,12 @@ def loss(
 ) -> tuple[Array | None, Array]:
     """Cross-entropy, its gradient, and what is right; see `reference.loss`."""
     out: tuple[Array | None, Array] = _native.loss(logits, labels, weight, with_gradient)
+    return out
+
+
+def agreement(logits: Array, temperature: float, is_multilabel: bool = False) -> Array:
+    """The gradient of what copies disagree by; see `reference.agreement`."""
+    out: Array = _native.agreement(logits, temperature, is_multilabel)
     return out
 
 

@@ -437,6 +437,12 @@ def _mean_and_variance(x: Array) -> tuple[Array, Array]:
     return mean.astype(x.dtype), variance.astype(x.dtype)
 
 
+def column_sums(rows: Array) -> Array:
+    """Sums of the columns of (n_rows, F), shape (1, F): n_rows * F."""
+    sums: Array = rows.sum(axis=0, dtype=np.float64, keepdims=True)
+    return sums.astype(rows.dtype)
+
+
 def walks(rows: Csr, totals: Array | None, starts: Array, n_steps: int, key: int) -> Array:
     """Random walks from int64 `starts`, shape (n_walks, n_steps + 1): one hash per step.
 
@@ -493,6 +499,36 @@ def loss(
     scores = np.stack([weight @ losses, weight @ right])
     gradient = (weight[:, None, None] * slope).astype(logits.dtype) if with_gradient else None
     return gradient, scores
+
+
+def agreement(logits: Array, temperature: float, is_multilabel: bool = False) -> Array:
+    """The gradient of what copies disagree by: a softmax for each row, copy and replica.
+
+    `logits` are (n_rows, n_copies, n_replicas, n_classes). With p_s the probabilities that copy s
+    of S gives a row, and q their mean to the power of 1 / `temperature` (above 0), made to add up
+    to 1 and taken as given, it is that of 1 / S sum_s |p_s - q|^2. Of several labels a row each
+    class is a yes or no of its own, and the mean over classes counts.
+    """
+    slope: Array
+    exact = logits.astype(np.float64)
+    n_copies, n_classes = logits.shape[1], logits.shape[3]
+    if is_multilabel:
+        small = np.exp(-np.abs(exact))
+        shares = np.where(exact < 0, small, 1) / (1 + small)
+        mean = shares.mean(axis=1, keepdims=True)
+        larger = np.maximum(mean, 1 - mean)
+        yes, no = ((own / larger) ** (1 / temperature) for own in (mean, 1 - mean))
+        away = 4 / max(1, n_copies * n_classes) * (shares - yes / (yes + no))
+        slope = away * shares * (1 - shares)
+    else:
+        exponentials = np.exp(exact - exact.max(axis=3, keepdims=True, initial=-np.inf))
+        shares = exponentials / exponentials.sum(axis=3, keepdims=True)
+        mean = shares.mean(axis=1, keepdims=True)
+        # The largest becomes 1 before the power, so that one of them stays above 0.
+        raised = (mean / mean.max(axis=3, keepdims=True, initial=0)) ** (1 / temperature)
+        away = 2 / max(1, n_copies) * (shares - raised / raised.sum(axis=3, keepdims=True))
+        slope = shares * (away - (away * shares).sum(axis=3, keepdims=True))
+    return slope.astype(logits.dtype)
 
 
 def adam(

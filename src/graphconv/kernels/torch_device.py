@@ -143,6 +143,23 @@ def loss(
     return gradient, scores.cpu().numpy().astype(np.float64)
 
 
+def agreement(logits: Tensor, temperature: float, is_multilabel: bool = False) -> Tensor:
+    """The gradient of what copies disagree by; see `kernels.reference.agreement`."""
+    n_copies, n_classes = logits.shape[1], logits.shape[3]
+    if is_multilabel:
+        shares = torch.sigmoid(logits)
+        mean = shares.mean(dim=1, keepdim=True)
+        larger = torch.maximum(mean, 1 - mean)
+        yes, no = ((own / larger) ** (1 / temperature) for own in (mean, 1 - mean))
+        away = 4 / max(1, n_copies * n_classes) * (shares - yes / (yes + no))
+        return away * shares * (1 - shares)
+    shares = logits.softmax(dim=3)
+    mean = shares.mean(dim=1, keepdim=True)
+    raised = (mean / mean.amax(dim=3, keepdim=True)) ** (1 / temperature)
+    away = 2 / max(1, n_copies) * (shares - raised / raised.sum(dim=3, keepdim=True))
+    return shares * (away - (away * shares).sum(dim=3, keepdim=True))
+
+
 def adam(
     parameter: Tensor,
     gradient: Tensor,

@@ -8,8 +8,9 @@ graph, and a multi-layer perceptron predicts from that:
 As with its authors, what is kept is not made larger in training: prediction takes (1 - rate) X for
 mask X. A node thus learns to do without any one of its neighbours. Several copies of the masks are
 drawn at a time, and all nodes, labelled or not, are made to agree with the copies' sharpened mean;
-see `graphconv.engine.agreement`. K is `steps`. The mask commutes with the first weight, so what is
-propagated is X W, which is narrow. The authors drop out elements of X-bar; here those of X are.
+see `graphconv.kernels.reference.agreement`. K is `steps`. The mask commutes with the first weight,
+so what is propagated is X W, which is narrow. The authors drop out elements of X-bar; here those of
+X are.
 
 With batch normalisation they normalise X-bar, with a gain for each column, and what the activation
 gives. Rows of X that add up to 1 make columns of X-bar vary by so little that the former mostly

@@ -44,47 +44,50 @@ def measure_epochs(device: str, n_edges: int, n_epochs: int, memory: float) -> R
 
 
 def _timed(epoch: Callable[[], None], n_epochs: int) -> list[float]:
-    from graphconv.training.loop import single_torch_thread
-
     def seconds() -> float:
         started = perf_counter()
         epoch()
         return perf_counter() - started
 
-    with single_torch_thread():
-        seconds()  # the first touches all memory for the first time
-        return [seconds() for _ in range(n_epochs)]
+    seconds()  # the first touches all memory for the first time
+    return [seconds() for _ in range(n_epochs)]
 
 
 def _epoch(graph: Graph, device: str) -> Callable[[], None]:
-    import torch
-
     from graphconv.engine.batches import make_batch
+    from graphconv.engine.devices import single_torch_thread
     from graphconv.engine.network import Network
     from graphconv.engine.objective import LabelledBatch, Objective
     from graphconv.models.catalogue import make_model
     from graphconv.models.settings import Settings
 
     settings = Settings(hidden=(N_HIDDEN,), dropout=0.0, bias=False)
-    place = None if device == OWN_KERNELS else torch.device(device)
+    place = None
+    if device != OWN_KERNELS:
+        import torch
+
+        place = torch.device(device)
     network = Network(make_model(settings, graph.n_nodes, 1), [0], kernels.select(), place)
     batch = make_batch(graph, n_hops=network.n_hops)
     objective, labelled = Objective(network, settings), LabelledBatch.make(batch, graph.labels)
 
     def epoch() -> None:
-        objective.gradients(labelled, 0)
-        _wait_for(device)
+        with single_torch_thread(place):
+            objective.gradients(labelled, 0)
+            _wait_for(device)
 
     return epoch
 
 
 def _wait_for(device: str) -> None:
     """A graphics card is told what to do and goes on with it: until it is done, time counts."""
-    import torch
-
     if device.startswith("cuda"):
+        import torch
+
         torch.cuda.synchronize(device)
     elif device.startswith("mps"):
+        import torch
+
         torch.mps.synchronize()
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from graphconv import kernels
 from graphconv.engine.batches import make_batch
@@ -25,7 +24,7 @@ from graphconv.models.settings import Settings
 from graphconv.paper.section import Figure, Request, Section, Table
 from graphconv.paper.separability import is_separable
 from graphconv.paper.workers import run_all
-from graphconv.training.loop import single_torch_thread, train
+from graphconv.training.loop import train
 
 NAME = "karate"
 ITERATIONS = (25, 50, 75, 100, 200, 300)
@@ -86,21 +85,19 @@ def train_embeddings(graph: Graph, seeds: Sequence[int], n_iterations: int) -> E
     accuracy = np.empty((n_iterations + 1, len(seeds)))
 
     def look(iteration: int, models: Network, places: IntArray) -> None:
-        with torch.no_grad():
-            positions[iteration, places] = models.embed(everyone).permute(1, 0, 2).numpy()
-            chosen = models(everyone).argmax(dim=2).numpy()  # (n_nodes, n_models)
+        positions[iteration, places] = models.embed(everyone).swapaxes(0, 1)
+        chosen = models(everyone).argmax(axis=2)  # (n_nodes, n_models)
         right = chosen[graph.test_index] == graph.labels[graph.test_index, None]
         accuracy[iteration, places] = 100 * right.mean(axis=0)
 
-    with single_torch_thread():
-        look(0, network, np.arange(len(seeds)))
-        train(
-            network,
-            [LabelledBatch.make(make_batch(graph, graph.train_index, n_hops=3), graph.labels)],
-            None,
-            replace(SETTINGS, max_epochs=n_iterations),
-            on_epoch=lambda told: look(told.epoch, told.network, told.replicas),
-        )
+    look(0, network, np.arange(len(seeds)))
+    train(
+        network,
+        [LabelledBatch.make(make_batch(graph, graph.train_index, n_hops=3), graph.labels)],
+        None,
+        replace(SETTINGS, max_epochs=n_iterations),
+        on_epoch=lambda told: look(told.epoch, told.network, told.replicas),
+    )
     return Evolution(positions, accuracy)
 
 

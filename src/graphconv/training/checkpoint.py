@@ -13,6 +13,7 @@ import platform
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -20,9 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import safetensors
-import safetensors.torch
-import torch
-from torch import Tensor
+import safetensors.numpy
 
 from graphconv import __version__
 from graphconv.engine.network import Network
@@ -47,6 +46,7 @@ from graphconv.storage.stored_graph import is_stored_graph, open_graph
 from graphconv.training.calibration import Calibration
 from graphconv.training.fit import build_model
 from graphconv.training.fitted import FittedGCN
+from graphconv.training.loop import Saved
 
 FORMAT = 1
 
@@ -78,11 +78,11 @@ def save_model(saved: SavedModel, folder: Path, also: Callable[[Path], None] | N
     """
     check_replaceable(folder)
     fitted = saved.fitted
-    tensors = {name: p.detach().contiguous() for name, p in fitted.network.parameters.items()}
+    arrays = dict(fitted.network.parameters)
     for name in ("mean", "scale"):
         values = getattr(fitted.scaler, name)
         if values is not None:
-            tensors[f"scaler.{name}"] = torch.from_numpy(values)
+            arrays[f"scaler.{name}"] = values
     description = {
         "format": FORMAT,
         "model": "gcn",
@@ -112,11 +112,11 @@ def save_model(saved: SavedModel, folder: Path, also: Callable[[Path], None] | N
             "graphconv": __version__,
             "python": platform.python_version(),
             "numpy": np.__version__,
-            "torch": torch.__version__,
+            "torch": version("torch"),
         },
     }
     with replacing_folder(folder) as new:
-        _save_tensors(tensors, new / "model.safetensors")
+        _save_arrays(arrays, new / "model.safetensors")
         (new / "model.json").write_text(json_text(description, indent=1), encoding="utf-8")
         if fitted.graph.folder is None:
             write_npz(fitted.graph, new / "graph.npz")
@@ -127,13 +127,11 @@ def save_model(saved: SavedModel, folder: Path, also: Callable[[Path], None] | N
             also(new)
 
 
-def _save_tensors(
-    tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None
-) -> None:
+def _save_arrays(arrays: Saved, path: Path, metadata: dict[str, str] | None = None) -> None:
     try:
         path.touch()
         mode = path.stat().st_mode  # as of any other file; safetensors would let nobody else read
-        safetensors.torch.save_file(tensors, path, metadata)
+        safetensors.numpy.save_file(arrays, path, metadata)
         path.chmod(mode)
     except safetensors.SafetensorError as error:
         # It wraps what the operating system said: "I/O error: ... (os error 28)", before version
@@ -170,10 +168,10 @@ def load_model(folder: Path, moved_to: Path | None = None) -> SavedModel:
     """
     description = read_description(folder)
     try:
-        tensors = safetensors.torch.load_file(existing_file(folder / "model.safetensors"))
+        arrays = safetensors.numpy.load_file(existing_file(folder / "model.safetensors"))
         graph = _training_graph(folder, description, moved_to)
         settings = Settings.from_json(description["settings"])
-        fitted = _rebuild(description, settings, graph, tensors)
+        fitted = _rebuild(description, settings, graph, arrays)
         return SavedModel(
             fitted,
             read_encoding(description, graph),
@@ -258,17 +256,17 @@ def read_description(folder: Path) -> dict[str, Any]:
 
 
 def _rebuild(
-    description: dict[str, Any], settings: Settings, graph: Graph, tensors: dict[str, Tensor]
+    description: dict[str, Any], settings: Settings, graph: Graph, arrays: Saved
 ) -> FittedGCN:
-    for name, tensor in tensors.items():
-        if not (tensor.is_floating_point() and bool(tensor.isfinite().all())):
+    for name, array in arrays.items():
+        if array.dtype.kind != "f" or not np.isfinite(array).all():
             raise RuntimeError(f"{name} in model.safetensors holds what is not a number")
-    scaler = _scaler(description["scaling"], tensors, graph.n_features)
+    scaler = _scaler(description["scaling"], arrays, graph.n_features)
     # The eigenvalue belongs to the training; other graphs have others.
     known = replace(settings, lambda_max=description["lambda_max"])
     network = build_model(graph, known, description["seeds"])
     apart = description.get("undescribed_calibration")
-    _load_weights(network, tensors)
+    _load_weights(network, arrays)
     return FittedGCN(
         graph,
         settings,
@@ -287,25 +285,24 @@ def _rebuild(
     )
 
 
-def _scaler(kind: Any, tensors: dict[str, Tensor], n_features: int) -> FeatureScaler:
-    """The scaling of a saved model; its tensors are taken out."""
-    names = [name for name in ("scaler.mean", "scaler.scale") if name in tensors]
-    shapes = {tuple(tensors[name].shape) for name in names}
+def _scaler(kind: Any, arrays: Saved, n_features: int) -> FeatureScaler:
+    """The scaling of a saved model; its arrays are taken out."""
+    names = [name for name in ("scaler.mean", "scaler.scale") if name in arrays]
+    shapes = {arrays[name].shape for name in names}
     is_known = kind in SCALINGS and kind != "auto"
     if not is_known or shapes - {(n_features,)} or len(names) != 2 * (kind == "standard"):
         raise RuntimeError(f"its scaling {shown(kind)} is not one that it holds the numbers of")
-    return FeatureScaler(kind, *(tensors.pop(name).numpy() for name in names))
+    return FeatureScaler(kind, *(arrays.pop(name) for name in names))
 
 
-def _load_weights(network: Network, tensors: dict[str, Tensor]) -> None:
+def _load_weights(network: Network, arrays: Saved) -> None:
     """Put saved weights into a network."""
     parameters = network.parameters
-    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    if shapes != {name: tuple(parameter.shape) for name, parameter in parameters.items()}:
+    shapes = {name: array.shape for name, array in arrays.items()}
+    if shapes != {name: parameter.shape for name, parameter in parameters.items()}:
         raise RuntimeError("its weights are not those of its settings")
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(tensors[name])
+    for name, parameter in parameters.items():
+        parameter[...] = arrays[name]
 
 
 def _plain(name: Any) -> Any:
@@ -335,18 +332,18 @@ class TrainingFile:
         self.has_begun = False  # whether there is anything to save yet
         self._last = monotonic()
 
-    def __call__(self, make_tensors: Callable[[], dict[str, Tensor]]) -> None:
+    def __call__(self, make_arrays: Callable[[], Saved]) -> None:
         """Write if it is time; if a stop was asked for, write and raise KeyboardInterrupt."""
         self.has_begun = True
         if self.stop_requested or monotonic() - self._last >= self.seconds:
             with replacing_file(self.path) as new:
                 metadata = {"identity": json_text(self.identity)}
-                _save_tensors(make_tensors(), new, metadata)
+                _save_arrays(make_arrays(), new, metadata)
             self._last = monotonic()
         if self.stop_requested:
             raise KeyboardInterrupt
 
-    def read(self) -> dict[str, Tensor] | None:
+    def read(self) -> Saved | None:
         """The saved state; None if there is none."""
         if not self.path.exists():
             return None
@@ -358,7 +355,7 @@ class TrainingFile:
                     f"{self.path} must be from the same training to continue it, but its "
                     f"{key.replace('_', ' ')} {verb}{_shown(identity.get(key), value)}"
                 )
-        return safetensors.torch.load_file(self.path)
+        return safetensors.numpy.load_file(self.path)
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
@@ -377,7 +374,7 @@ def _shown(before: object, now: object) -> str:
 def read_identity(path: Path) -> dict[str, Any]:
     """What a training file says of the training it belongs to."""
     try:
-        with safetensors.safe_open(path, framework="pt") as file:
+        with safetensors.safe_open(path, framework="numpy") as file:
             identity = json.loads(file.metadata()["identity"])
     except (safetensors.SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} must be a training to continue, but can't be read") from error

@@ -19,17 +19,18 @@ Validation loss and accuracy of every epoch enter. The rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
+
+from graphconv.engine.devices import on_processor
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 # Of the loss: what it must fall by to count. docs/log.md has the measurements.
 LEAST_FALL = 0.01
-Weights = dict[str, Tensor]
+Weights = dict[str, Any]  # arrays, or tensors of a device
 
 
 class EarlyStopping:
@@ -146,26 +147,24 @@ class EarlyStopping:
             self.stopped_at[replica] = self.n_checked[replica]
             self.kept[replica] = weights_of(replica)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """All that `restore` needs; plain tensors, so it can be saved safely."""
-        found = {name: torch.from_numpy(getattr(self, name).copy()) for name in _ARRAYS}
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All that `restore` needs; plain arrays, so it can be saved safely."""
+        found = {name: getattr(self, name).copy() for name in _ARRAYS}
         for replica, weights in enumerate(self.kept):
             for name, value in (weights or {}).items():
-                found[f"kept.{replica}.{name}"] = value.cpu()
+                found[f"kept.{replica}.{name}"] = on_processor(value)
         return found
 
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from what `tensors` gave."""
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Go on from what `arrays` gave."""
         for name in _ARRAYS:
             own = getattr(self, name)
-            if tensors[name].shape != own.shape:
+            if arrays[name].shape != own.shape:
                 raise ValueError(f"{name} of early stopping must have the shape {own.shape}")
-            own[...] = tensors[name].numpy()
+            own[...] = arrays[name]
         for replica in range(len(self.kept)):
             prefix = f"kept.{replica}."
-            weights = {
-                k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)
-            }
+            weights = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
             self.kept[replica] = weights or None
 
 

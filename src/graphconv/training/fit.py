@@ -9,18 +9,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from graphconv import kernels as kernel_choice
 from graphconv.engine.batches import feature_rows, make_batch
-from graphconv.engine.device_plan import (
+from graphconv.engine.devices import (
     NO_MEMORY_FOR_BATCH,
     choose_device,
+    on_device,
+    on_processor,
     out_of_memory_says,
 )
 from graphconv.engine.feature_storage import faster_features
@@ -49,11 +49,15 @@ from graphconv.training.loop import (
     Epoch,
     MakeBatches,
     Progress,
+    Saved,
     TrainingState,
     train,
 )
 from graphconv.training.scores import mean_over_runs
 from graphconv.training.strong import choose_strong
+
+if TYPE_CHECKING:
+    import torch
 
 FloatMatrix = npt.NDArray[np.float32]
 # Fewer held-out nodes than this say too little to stop by: all labels then train, for a fixed time.
@@ -63,7 +67,6 @@ VALIDATION_FRACTION = 0.2
 MOST_CALIBRATED, MOST_CALIBRATED_STORED = 5000, 1000
 # Of all nodes, whose features are hidden at a time.
 MOST_HIDDEN = 0.05
-MakeTensors = Callable[[], dict[str, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,8 @@ class Watch:
     """Who looks on while a model trains; see `graphconv.training.loop.train`."""
 
     on_epoch: Callable[[Progress], None] | None = None
-    resume_from: dict[str, Tensor] | None = None
-    on_checkpoint: Callable[[MakeTensors], None] | None = None
+    resume_from: Saved | None = None
+    on_checkpoint: Callable[[Callable[[], Saved]], None] | None = None
     on_end: Callable[[TrainingState], None] | None = None  # told the record
 
 
@@ -254,8 +257,7 @@ def _train(
 
 def copy_weights(source: Network, target: Network) -> None:
     """Give a network the weights of another, which must be of the same shape."""
-    weights = {name: values.detach() for name, values in source.parameters.items()}
-    shapes = {name: tuple(values.shape) for name, values in weights.items()}
+    shapes = {name: tuple(values.shape) for name, values in source.parameters.items()}
     wanted = {name: tuple(values.shape) for name, values in target.parameters.items()}
     if shapes != wanted:
         differ = sorted(name for name in {*shapes, *wanted} if shapes.get(name) != wanted.get(name))
@@ -264,9 +266,8 @@ def copy_weights(source: Network, target: Network) -> None:
             f"start_from must have the shape of the model to train, got {shapes.get(name)} instead "
             f"of {wanted.get(name)} for {name}"
         )
-    with torch.no_grad():
-        for name, values in target.parameters.items():
-            values.copy_(weights[name])
+    for name, values in target.parameters.items():
+        values[...] = on_device(on_processor(source.parameters[name]), target.device)
 
 
 def full_batches(

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-import torch
-from torch import Tensor
 
-from graphconv.engine.agreement import sigmoid
 from graphconv.engine.batches import Batch, make_batch
 from graphconv.engine.blocks import n_stages, run_in_blocks
-from graphconv.engine.device_plan import choose_device, out_of_memory_says
+from graphconv.engine.devices import choose_device, out_of_memory_says, single_torch_thread
 from graphconv.engine.memory_estimate import n_numbers_of
 from graphconv.engine.network import Network
 from graphconv.graph import Graph, IntArray
@@ -28,8 +25,11 @@ from graphconv.models.settings import Settings
 from graphconv.storage.memory import available_memory
 from graphconv.training.calibration import Calibration, calibrate_apart
 from graphconv.training.correct_and_smooth import correct_and_smooth, known_nodes
-from graphconv.training.loop import DivergedError, single_torch_thread
+from graphconv.training.loop import DivergedError
 from graphconv.training.scores import mean_over_runs
+
+if TYPE_CHECKING:
+    import torch
 
 FloatMatrix = npt.NDArray[np.float32]
 # Batches of more numbers than this are not kept for the next prediction.
@@ -141,14 +141,10 @@ class FittedGCN:
         if nodes is not None or not works_in_blocks(graph, self.network):
             with out_of_memory_says(_WITHOUT_MEMORY):
                 return self._probabilities(self._network_for(graph), self._batch(graph, nodes))
-        with torch.no_grad(), single_torch_thread():
-            values = run_in_blocks(
-                self.network, graph, self.scaler, scratch=scratch, advance=advance
-            )
-            # In place, a piece at a time: the array may be larger than memory.
-            for piece in _pieces(values):
-                part = torch.from_numpy(piece)
-                part.copy_(self.from_logits(part))
+        values = run_in_blocks(self.network, graph, self.scaler, scratch=scratch, advance=advance)
+        # In place, a piece at a time: the array may be larger than memory.
+        for piece in _pieces(values):
+            piece[...] = self.from_logits(piece)
         return values
 
     def batch_probabilities(self, batch: Batch) -> FloatMatrix:
@@ -160,10 +156,10 @@ class FittedGCN:
         return self._probabilities(self.network, batch)
 
     def _probabilities(self, network: Network, batch: Batch) -> FloatMatrix:
-        with torch.no_grad(), single_torch_thread():
-            probabilities = self.from_logits(network(batch))
+        with single_torch_thread(network.device):
+            logits = network(batch)
         network.kernels.trim_memory()
-        return cast(FloatMatrix, probabilities.cpu().numpy())
+        return self.from_logits(logits)
 
     def _network_for(self, graph: Graph) -> Network:
         """The network where a graph is to be predicted."""
@@ -174,17 +170,22 @@ class FittedGCN:
             self._on_devices[place] = self.network.on(place)
         return self._on_devices[place]
 
-    def from_logits(self, logits: Tensor) -> Tensor:
+    def from_logits(self, logits: FloatMatrix) -> FloatMatrix:
         """Probabilities of logits of shape (n_nodes, n_replicas, n_classes)."""
-        if not bool(logits.isfinite().all()):
+        if not np.isfinite(logits).all():
             raise DivergedError(
                 "the model must give numbers, got nan or infinity: its weights, those of edges or "
                 "the features are too large"
             )
         if self.graph.is_multilabel:
-            return sigmoid(logits)
-        # Classes first: over a short last axis torch takes as long as the rest of the model.
-        return logits.movedim(2, 0).contiguous().softmax(dim=0).movedim(0, 2).contiguous()
+            small = np.exp(-np.abs(logits))
+            answers: FloatMatrix = np.where(logits < 0, small, 1) / (1 + small)
+            return answers
+        # Classes first: over a short last axis numpy takes as long as the rest of the model.
+        shares = np.ascontiguousarray(np.moveaxis(logits, 2, 0))
+        shares = np.exp(shares - shares.max(axis=0))
+        shares /= shares.sum(axis=0)
+        return np.ascontiguousarray(np.moveaxis(shares, 0, 2))
 
     def ensemble_probabilities(self, graph: Graph | None = None) -> FloatMatrix:
         """What predictions show: the replicas' mean, calibrated, shape (n_nodes, n_classes)."""
@@ -217,16 +218,14 @@ class FittedGCN:
     def embedding(self, graph: Graph | None = None, *, scratch: Path | None = None) -> FloatMatrix:
         """Activations that enter the last layer, those of replicas side by side."""
         graph = self._checked(graph)
-        with torch.no_grad(), single_torch_thread():
-            if works_in_blocks(graph, self.network):
-                values = run_in_blocks(
-                    self.network, graph, self.scaler, embed=True, scratch=scratch
-                )
-                n_nodes, n_replicas, width = values.shape
-                return values.reshape(n_nodes, n_replicas * width)
-            with out_of_memory_says(_WITHOUT_MEMORY):
-                hidden = self._network_for(graph).embed(self._batch(graph)).cpu()
-        return cast(FloatMatrix, hidden.reshape(hidden.shape[0], -1).numpy())
+        if works_in_blocks(graph, self.network):
+            hidden = run_in_blocks(self.network, graph, self.scaler, embed=True, scratch=scratch)
+        else:
+            network = self._network_for(graph)
+            with out_of_memory_says(_WITHOUT_MEMORY), single_torch_thread(network.device):
+                hidden = network.embed(self._batch(graph))
+        n_nodes, n_replicas, width = hidden.shape
+        return hidden.reshape(n_nodes, n_replicas * width)
 
     def _checked(self, graph: Graph | None) -> Graph:
         graph = self.graph if graph is None else graph

@@ -9,15 +9,14 @@ would have ended alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
+import numpy.typing as npt
 
+from graphconv.engine.devices import on_device, on_processor, single_torch_thread
 from graphconv.engine.network import Network
 from graphconv.engine.objective import ExtraLoss, FloatArray, Group, LabelledBatch
 from graphconv.engine.replicas import IntArray, Replicas, Team, team_size
@@ -28,9 +27,10 @@ from graphconv.training.early_stopping import EarlyStopping
 # Without validation nodes there is nothing to stop by; the paper's number of epochs is safe.
 MAX_EPOCHS_UNWATCHED = 200
 
-
 # Batches that are made anew for every epoch, while the one before is trained on.
 MakeBatches = Callable[[int], Iterable[LabelledBatch]]
+# What a training can be continued from, by name.
+Saved = dict[str, npt.NDArray[Any]]
 
 
 class Epoch(NamedTuple):
@@ -112,8 +112,8 @@ def train(
     settings: Settings,
     *,
     on_epoch: Callable[[Progress], None] | None = None,
-    resume_from: dict[str, Tensor] | None = None,
-    on_checkpoint: Callable[[Callable[[], dict[str, Tensor]]], None] | None = None,
+    resume_from: Saved | None = None,
+    on_checkpoint: Callable[[Callable[[], Saved]], None] | None = None,
     group: Group | None = None,
     extra: ExtraLoss | None = None,
 ) -> TrainingState:
@@ -132,10 +132,10 @@ def train(
     settings : Settings
     on_epoch : callable, optional
         Called with a Progress after each epoch.
-    resume_from : dict of Tensor, optional
+    resume_from : dict of array, optional
         What `on_checkpoint` was given earlier; training goes on from there, bit for bit.
     on_checkpoint : callable, optional
-        Called after each epoch with a function that returns the checkpoint's tensors; calling that
+        Called after each epoch with a function that returns the checkpoint's arrays; calling that
         function is what costs, so the receiver chooses when.
     group : Group, optional
         The processes that train this model together: they have the same weights, and each has a
@@ -151,7 +151,7 @@ def train(
     # more at once, and less often.
     at_once = len(network.seeds) if callable(batches) or group else team_size(network)
     # Numbers that grow too large are noticed in the loss, and told in words.
-    with single_torch_thread(), np.errstate(over="ignore", invalid="ignore"):
+    with single_torch_thread(network.device), np.errstate(over="ignore", invalid="ignore"):
         everyone = Replicas(network, settings, group, extra)
         if resume_from is not None:
             check_saved(resume_from, network, state.stopping)
@@ -198,7 +198,7 @@ def train(
     for replica, weights in enumerate(state.stopping.kept):
         if weights is not None:
             network.load_replica(replica, weights)
-    if not all(bool(weights.isfinite().all()) for weights in network.parameters.values()):
+    if not all(np.isfinite(on_processor(own)).all() for own in network.parameters.values()):
         raise DivergedError("training diverged: weights became too large; train more slowly")
     return state
 
@@ -209,21 +209,6 @@ def _check_loss(loss: FloatArray, epoch: int) -> None:
             f"training diverged: the loss must be a number, got {loss[~np.isfinite(loss)][0]} in "
             f"epoch {epoch + 1}; a smaller learning rate or other settings of the propagation help"
         )
-
-
-@contextmanager
-def single_torch_thread() -> Iterator[None]:
-    """Keep torch's own small operations on one thread.
-
-    Its threads wait by spinning, which ruins epochs of a millisecond on a busy machine, and their
-    number changes the last bits of sums. The large products run in our kernels.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _run_epoch(
@@ -261,30 +246,32 @@ def _mean(found: Iterable[tuple[FloatArray, float]]) -> FloatArray:
     return np.average(scores, axis=0, weights=totals)
 
 
-def _checkpoint(everyone: Replicas, team: Team, state: TrainingState) -> dict[str, Tensor]:
+def _checkpoint(everyone: Replicas, team: Team, state: TrainingState) -> Saved:
     everyone.put_back(team)
-    network, optimiser = everyone.network, everyone.optimiser
-    tensors = {f"model.{n}": p.detach().cpu().clone() for n, p in network.parameters.items()}
-    tensors["adam.n_steps"] = torch.tensor(team.optimiser.n_steps)
-    for name in optimiser.parameters:
-        tensors[f"adam.mean.{name}"] = optimiser.mean[name].cpu().clone()
-        tensors[f"adam.square.{name}"] = optimiser.square[name].cpu().clone()
-    tensors["epochs"] = torch.from_numpy(np.array(state.epochs))  # (n_epochs, 4, n_replicas)
-    tensors["n_run"] = torch.from_numpy(state.n_run.copy())
-    tensors.update({f"stopping.{n}": own for n, own in state.stopping.tensors().items()})
-    return tensors
+    optimiser = everyone.optimiser
+    found: Saved = {"adam.n_steps": np.array(team.optimiser.n_steps)}
+    kinds = {
+        "model": everyone.network.parameters,
+        "adam.mean": optimiser.mean,
+        "adam.square": optimiser.square,
+    }
+    for kind, values in kinds.items():
+        found.update({f"{kind}.{name}": on_processor(own).copy() for name, own in values.items()})
+    found["epochs"] = np.array(state.epochs)  # (n_epochs, 4, n_replicas)
+    found["n_run"] = state.n_run.copy()
+    found.update({f"stopping.{name}": own for name, own in state.stopping.arrays().items()})
+    return found
 
 
-def _restore(everyone: Replicas, state: TrainingState, tensors: dict[str, Tensor]) -> None:
+def _restore(everyone: Replicas, state: TrainingState, saved: Saved) -> None:
     network, optimiser = everyone.network, everyone.optimiser
-    with torch.no_grad():
-        for name, parameter in network.parameters.items():
-            parameter.copy_(tensors[f"model.{name}"])
-            optimiser.mean[name].copy_(tensors[f"adam.mean.{name}"])
-            optimiser.square[name].copy_(tensors[f"adam.square.{name}"])
-    state.epochs = [Epoch(*scores) for scores in tensors["epochs"].numpy().copy()]
-    state.n_run[:] = tensors["n_run"].numpy()
+    for name, parameter in network.parameters.items():
+        parameter[...] = on_device(saved[f"model.{name}"], network.device)
+        optimiser.mean[name][...] = on_device(saved[f"adam.mean.{name}"], network.device)
+        optimiser.square[name][...] = on_device(saved[f"adam.square.{name}"], network.device)
+    state.epochs = [Epoch(*scores) for scores in saved["epochs"].copy()]
+    state.n_run[:] = saved["n_run"]
     prefix = "stopping."
     state.stopping.restore(
-        {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+        {k.removeprefix(prefix): v for k, v in saved.items() if k.startswith(prefix)}
     )

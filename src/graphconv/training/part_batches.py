@@ -17,18 +17,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-import torch
 
-from graphconv.engine.agreement import drawn_nodes
 from graphconv.engine.batches import (
     Array,
     Batch,
     Numbering,
     SampledBatch,
+    add_rows,
     copied_rows,
     feature_rows,
 )
-from graphconv.engine.mini_batches import SAMPLE, SHUFFLE, VALIDATION, one_ahead
+from graphconv.engine.mini_batches import SAMPLE, SHUFFLE, VALIDATION, drawn_nodes, one_ahead
 from graphconv.engine.objective import FloatArray, LabelledBatch
 from graphconv.graph import IntArray
 from graphconv.kernels import RowSample
@@ -84,15 +83,13 @@ class PartBatch(Batch):
         """The gradient of x, given that of `with_halo`: what others found for its rows is added."""
         halo_rows, lent_rows, exchange = self.exchanges[hop]
         came = self._exchange(gradient[halo_rows], exchange.from_each, exchange.to_each)
-        own = torch.from_numpy(gradient[: self.n_within[hop + 1]])
-        index = torch.from_numpy(lent_rows)
-        return own.index_add(0, index, torch.from_numpy(came)).numpy()
+        own = gradient[: self.n_within[hop + 1]].copy()
+        add_rows(own, lent_rows, came)
+        return own
 
     def _exchange(self, rows: Array, to_each: Sequence[int], from_each: Sequence[int]) -> Array:
         assert self.processes is not None
-        sent = torch.from_numpy(np.ascontiguousarray(rows))
-        came = self.processes.exchange(sent, to_each, from_each, self.purpose)
-        return came.numpy()
+        return self.processes.exchange(rows, to_each, from_each, self.purpose)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +207,7 @@ def ask(part: GraphPart, processes: Processes, wanted: IntArray) -> HaloExchange
     # A row is named by its place in the list that both processes have.
     names = place - np.repeat(part.halo_bounds[:-1], from_each)
     to_each = processes.exchange_counts(from_each)
-    asked = processes.exchange(torch.from_numpy(names), from_each, to_each, "batches").numpy()
+    asked = processes.exchange(names, from_each, to_each, "batches")
     lent = part.lent[np.repeat(part.lent_bounds[:-1], to_each) + asked].astype(np.int64)
     return HaloExchange(wanted, from_each, lent, to_each)
 

@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.distributed as dist
-from torch import Tensor
 from torch.distributed import PrefixStore  # type: ignore[attr-defined]  # public by its docs
 from torch.distributed.rendezvous import rendezvous
 
@@ -68,14 +67,13 @@ class Processes:
             group = dist.new_group(timeout=timedelta(seconds=self.timeout))
         return Processes(self.timeout, group)
 
-    def add_up(self, values: Tensor, what: str = "other") -> None:
+    def add_up(self, values: npt.NDArray[Any], what: str = "other") -> None:
         """Replace values by their sum over all processes, the same bits in each."""
         # Around a ring, every value passes by twice.
-        n_bytes = values.numel() * values.element_size()
-        self.sent[what] += 2 * n_bytes * (self.count - 1) // self.count
+        self.sent[what] += 2 * values.nbytes * (self.count - 1) // self.count
         self.messages[what] += 2 * (self.count - 1)
         with _in_words(self.timeout):
-            dist.all_reduce(values, group=self._group)
+            dist.all_reduce(torch.from_numpy(values), group=self._group)
 
     def combine(self, values: FloatArray, how: str) -> FloatArray:
         """Sum or maximum ("sum", "max") of each number over all processes."""
@@ -87,25 +85,31 @@ class Processes:
         return combined
 
     def exchange(
-        self, rows: Tensor, to_each: Sequence[int], from_each: Sequence[int], what: str = "other"
-    ) -> Tensor:
+        self,
+        rows: npt.NDArray[Any],
+        to_each: Sequence[int],
+        from_each: Sequence[int],
+        what: str = "other",
+    ) -> npt.NDArray[Any]:
         """Send to_each[q] of the rows to process q, in order; returns the rows that came."""
-        came = rows.new_empty((sum(from_each), *rows.shape[1:]))
-        row_bytes = rows[:1].numel() * rows.element_size()
+        came = np.empty((sum(from_each), *rows.shape[1:]), dtype=rows.dtype)
+        row_bytes = rows[:1].nbytes
         self.sent[what] += row_bytes * (len(rows) - to_each[self.rank])
         self.messages[what] += self.count - 1
         with _in_words(self.timeout):
             dist.all_to_all_single(
-                came, rows.contiguous(), list(from_each), list(to_each), group=self._group
+                torch.from_numpy(came),
+                torch.from_numpy(np.ascontiguousarray(rows)),
+                list(from_each),
+                list(to_each),
+                group=self._group,
             )
         return came
 
     def exchange_counts(self, to_each: Sequence[int]) -> list[int]:
         """Tell process q a number, to_each[q]; returns what each process told this one."""
         ones = [1] * self.count
-        told: list[int] = self.exchange(
-            torch.tensor(to_each, dtype=torch.int64), ones, ones
-        ).tolist()
+        told: list[int] = self.exchange(np.array(to_each, dtype=np.int64), ones, ones).tolist()
         return told
 
     def table(self, values: Sequence[float]) -> FloatArray:
@@ -138,12 +142,12 @@ class Processes:
             made.append(make())
         except (ValueError, TypeError, OSError) as error:
             failure, own_error = _words_of(error), error
-        texts = torch.zeros(self.count, _TEXT_BYTES, dtype=torch.uint8)
+        texts = np.zeros((self.count, _TEXT_BYTES), dtype=np.uint8)
         encoded = failure.encode()[:_TEXT_BYTES]
-        texts[self.rank, : len(encoded)] = torch.tensor(list(encoded), dtype=torch.uint8)
+        texts[self.rank, : len(encoded)] = list(encoded)
         self.add_up(texts)
         for text in texts:
-            words = bytes(text.tolist()).rstrip(b"\0").decode(errors="ignore")
+            words = text.tobytes().rstrip(b"\0").decode(errors="ignore")
             if words and self.is_first:
                 # Its own error knows more than its words: which parameters they name.
                 raise own_error or ValueError(words)
@@ -151,14 +155,14 @@ class Processes:
                 raise SystemExit(2)
         return made[0]
 
-    def send(self, rows: Tensor, to: int) -> None:
+    def send(self, rows: npt.NDArray[Any], to: int) -> None:
         with _in_words(self.timeout):
-            dist.send(rows.contiguous(), to, group=self._group)
+            dist.send(torch.from_numpy(np.ascontiguousarray(rows)), to, group=self._group)
 
-    def receive(self, rows: Tensor, source: int) -> None:
+    def receive(self, rows: npt.NDArray[Any], source: int) -> None:
         """Fill the rows with what another process sends."""
         with _in_words(self.timeout):
-            dist.recv(rows, source, group=self._group)
+            dist.recv(torch.from_numpy(rows), source, group=self._group)
 
 
 @contextmanager

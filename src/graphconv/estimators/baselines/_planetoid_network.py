@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from graphconv.engine.batches import Batch, make_batch
 from graphconv.engine.network import Network
+from graphconv.engine.recorded import Recorded
 from graphconv.graph import Graph, IntArray
 from graphconv.kernels import select
 from graphconv.kernels.hashing import hash_key
@@ -56,7 +57,7 @@ class PlanetoidNetwork:
         self.context = torch.zeros(graph.n_nodes, dimension, requires_grad=True)
         self.class_weight = self._glorot(dimension, n_classes)
         self.joined_weight = self._glorot(2 * n_classes, n_classes) if joined else None
-        self._embedding: Network | Tensor
+        self._embedding: Recorded | Tensor
         if inductive:
             self._embedding = _linear(graph, dimension, hash_key(seed, 1) >> 1)
         else:
@@ -72,7 +73,7 @@ class PlanetoidNetwork:
 
     def batch(self, graph: Graph, nodes: IntArray | None = None) -> Batch:
         """Some nodes of a graph with scaled features, or all."""
-        return make_batch(graph, nodes, n_hops=self._from_features.n_hops)
+        return make_batch(graph, nodes, n_hops=self._from_features.network.n_hops)
 
     def embed(self, batch: Batch) -> Tensor:
         """Embedding of the batch's nodes, (n_rows, dimension)."""
@@ -161,7 +162,8 @@ class PlanetoidNetwork:
         return -(right.sum() + n_negatives / len(noise) * wrong.sum()) / len(nodes)
 
 
-def _linear(graph: Graph, n_out: int, seed: int) -> Network:
+def _linear(graph: Graph, n_out: int, seed: int) -> Recorded:
     """Features times a weight, plus a bias."""
     settings = Settings(hidden=(), propagation="none", dropout=0.0, bias=True)
-    return Network(make_model(settings, graph.n_features, n_out), [seed], select("auto"))
+    model = make_model(settings, graph.n_features, n_out)
+    return Recorded(Network(model, [seed], select("auto")))

@@ -7,16 +7,19 @@ own: two losses with an optimiser each, taken in turn, are not one loss on batch
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from torch.nn import functional
 
 from graphconv.engine.adam import Adam
 from graphconv.engine.batches import Batch
+from graphconv.engine.devices import single_torch_thread
 from graphconv.estimators.baselines._planetoid_network import PlanetoidNetwork
 from graphconv.estimators.baselines._walks import context_pairs, random_walks
 from graphconv.estimators.baselines.transductive import (
@@ -32,8 +35,8 @@ from graphconv.graph.names import Scaling
 from graphconv.graph.scaling import fit_scaler
 from graphconv.kernels import select
 from graphconv.training.early_stopping import EarlyStopping
-from graphconv.training.loop import single_torch_thread
 
+PROCESSOR = torch.device("cpu")
 N_NOISE = 200  # nodes that all pairs of a step share as noise
 
 
@@ -142,7 +145,7 @@ class PlanetoidTClassifier(TransductiveClassifier):
         self.scaler_ = fit_scaler(graph.features, self.scaling)
         scaled = self._scaled(graph)
         known, self.known_classes_ = with_known_classes(scaled)
-        with single_torch_thread():
+        with single_torch_thread(PROCESSOR):
             self.network_ = PlanetoidNetwork(
                 known, self.dimension, self._inductive, self.dropout, self.joined, seed
             )
@@ -153,7 +156,7 @@ class PlanetoidTClassifier(TransductiveClassifier):
         return replace(graph, features=self.scaler_.transform(graph.features))
 
     def _probabilities(self, scaled: Graph) -> FloatMatrix:
-        with torch.no_grad(), single_torch_thread():
+        with torch.no_grad(), single_torch_thread(PROCESSOR):
             logits = self.network_(self.network_.batch(scaled))
             probabilities = logits.softmax(dim=1).numpy()
         return in_all_classes(probabilities, self.known_classes_, len(self.classes_))
@@ -165,23 +168,24 @@ class PlanetoidTClassifier(TransductiveClassifier):
         embedding = network.embedding_parameters()
         # Paper: Planetoid learns by stochastic gradient descent; here: by Adam, with dropout on the
         # embedding and an L2 penalty, because it then needs hundreds of steps instead of thousands.
-        on_contexts = Adam({**embedding, "context": network.context}, self.learning_rate, kernels)
+        contextual = {**embedding, "context": network.context}
+        on_contexts = Adam(as_arrays(contextual), self.learning_rate, kernels)
         penalty = {"features.layers.0.weight": self.weight_decay}
-        on_classes = Adam(network.class_parameters(), self.learning_rate, kernels, penalty)
+        own = network.class_parameters()
+        on_classes = Adam(as_arrays(own), self.learning_rate, kernels, penalty)
 
         def step_on_contexts() -> None:
             loss = self._context_loss(graph, neighbours, rng)
-            on_contexts.step(torch.autograd.grad(loss, list(on_contexts.parameters.values())))
+            slopes = torch.autograd.grad(loss, list(contextual.values()))
+            on_contexts.step([slope.contiguous().numpy() for slope in slopes])
 
         def step_on_classes(loss: torch.Tensor) -> None:
-            changed = [*on_classes.parameters.values(), *embedding.values()]
-            slopes = torch.autograd.grad(loss, changed)
-            n_own = len(on_classes.parameters)
-            on_classes.step(slopes[:n_own])
+            slopes = torch.autograd.grad(loss, [*own.values(), *embedding.values()])
+            on_classes.step([slope.contiguous().numpy() for slope in slopes[: len(own)]])
             # Adam's steps have the same size however small the slope: it would fit the embeddings
             # of the training nodes, and no others, to the classes at once. Plain descent does not.
             with torch.no_grad():
-                for parameter, slope in zip(embedding.values(), slopes[n_own:], strict=True):
+                for parameter, slope in zip(embedding.values(), slopes[len(own) :], strict=True):
                     parameter.sub_(slope, alpha=self.embedding_rate)
 
         for _ in range(self.n_graph_steps):
@@ -240,6 +244,11 @@ class PlanetoidTClassifier(TransductiveClassifier):
         # with one label a class, there are no other pairs (46 instead of 60 % on validation nodes).
         are_two = nodes != contexts
         return nodes[are_two], contexts[are_two]
+
+
+def as_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, npt.NDArray[Any]]:
+    """The memory of tensors as arrays."""
+    return {name: own.detach().numpy() for name, own in tensors.items()}
 
 
 class PlanetoidIClassifier(PlanetoidTClassifier):

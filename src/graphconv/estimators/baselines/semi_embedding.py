@@ -13,11 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import torch
+from scipy.special import softmax
 from torch import Tensor
 from torch.nn import functional
 
 from graphconv.engine.batches import make_batch
+from graphconv.engine.devices import single_torch_thread
 from graphconv.engine.network import Network
+from graphconv.engine.recorded import Recorded
 from graphconv.estimators.baselines.transductive import (
     FloatMatrix,
     TransductiveClassifier,
@@ -31,7 +34,9 @@ from graphconv.graph.names import Scaling
 from graphconv.graph.scaling import fit_scaler
 from graphconv.models.settings import Settings
 from graphconv.training.fit import build_model, full_batches
-from graphconv.training.loop import single_torch_thread, train
+from graphconv.training.loop import train
+
+PROCESSOR = torch.device("cpu")
 
 
 class SemiEmbeddingClassifier(TransductiveClassifier):
@@ -138,11 +143,9 @@ class SemiEmbeddingClassifier(TransductiveClassifier):
 
     def _label_graph(self, graph: Graph) -> FloatMatrix:
         check_same_width(self.graph_, graph)
-        with torch.no_grad(), single_torch_thread():
-            features = self.scaler_.transform(graph.features)
-            batch = make_batch(graph, n_hops=self.network_.n_hops, features=features)
-            logits = self.network_(batch)[:, 0]
-            probabilities = logits.softmax(dim=1).numpy()
+        features = self.scaler_.transform(graph.features)
+        batch = make_batch(graph, n_hops=self.network_.n_hops, features=features)
+        probabilities = softmax(self.network_(batch)[:, 0], axis=1)
         return in_all_classes(probabilities, self.known_classes_, len(self.classes_))
 
 
@@ -172,20 +175,22 @@ class EmbeddingLoss:
 
     def gradients(self, network: Network, epoch: int) -> list[npt.NDArray[Any]]:
         """Gradient of the loss of freshly drawn pairs, for each parameter."""
-        parameters = list(network.parameters.values())
-        loss = self.method.smoothness * self._loss(network)
-        found = torch.autograd.grad(loss, parameters, allow_unused=True)
+        recorded = Recorded(network)
+        parameters = list(recorded.parameters.values())
+        with single_torch_thread(PROCESSOR):
+            loss = self.method.smoothness * self._loss(recorded)
+            found = torch.autograd.grad(loss, parameters, allow_unused=True)
         return [
             np.zeros(tuple(parameter.shape), np.float32) if own is None else own.numpy()
             for own, parameter in zip(found, parameters, strict=True)
         ]
 
-    def _loss(self, network: Network) -> Tensor:
+    def _loss(self, network: Recorded) -> Tensor:
         # Paper: Weston et al. take a single example and a single pair at a time; here: all training
         # nodes and n_pairs of each kind in every step, because products of many are much cheaper.
         drawn = np.concatenate(self.pairs.draw(self.method.n_pairs, self.rng))
         nodes, place = np.unique(drawn, return_inverse=True)
-        batch = make_batch(self.graph, nodes, n_hops=network.n_hops)
+        batch = make_batch(self.graph, nodes, n_hops=network.network.n_hops)
         f = (network.embed(batch) if self.method.layer == "hidden" else network(batch))[:, 0]
         # Not f[place], whose gradient takes ten times as long.
         of_pairs: Tensor = functional.embedding(torch.from_numpy(place).view(3, -1), f)
