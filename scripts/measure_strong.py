@@ -3,11 +3,12 @@
 python -m scripts.measure_strong                 what is not in measured/strong.json yet
 python -m scripts.measure_strong --seeds 10      fewer seeds of each
 
-The settings are chosen on the validation nodes of a split with its first seed, without a look at
-test nodes. A result is that of one command: the averaged probabilities of as many trainings as the
-preset makes, with seeds one after the other. On a split that stays the same the next result shares
-all but one of them, as it does for a user who adds 1 to the seed. It can be interrupted and goes on
-where it was; docs/strong.md is made of the result by `scripts/build_strong.py`.
+The method is chosen on the validation nodes of a split with its first seed, without a look at test
+nodes. A result is that of one command: the averaged probabilities of as many trainings as the
+preset makes, with seeds one after the other, of each member where a committee was chosen. On a
+split that stays the same the next result shares all but one of them, as it does for a user who adds
+1 to the seed. It can be interrupted and goes on where it was; docs/strong.md is made of the result
+by `scripts/build_strong.py`.
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from graphconv import Graph, Settings, load_dataset
+from graphconv import Graph, load_dataset
+from graphconv.estimators.baselines.committee import shares_that_suit
+from graphconv.estimators.candidates import DEFAULT, Candidate
+from graphconv.estimators.choice import Choice, Search
+from graphconv.estimators.fitted_method import fit_method
 from graphconv.graph.splits import random_split
 from graphconv.io.files import replacing_file
-from graphconv.models.settings import resolve_runs
+from graphconv.training.calibration import fit_calibration
 from graphconv.training.fit import VALIDATION_FRACTION, FloatMatrix, fit_gcn, hold_out
 from graphconv.training.scores import accuracy
 
@@ -67,46 +72,98 @@ def main() -> None:
 
 def fill(split: str, name: str, preset: str, n_results: int) -> None:
     """Measure the results that are missing and write each down at once."""
-    n_runs = resolve_runs(preset, None)
-    members: dict[int, FloatMatrix] = {}  # probabilities of the test nodes, by seed
-    trained_by: dict[str, Any] = {}  # the settings that gave them
+    chosen: Choice | None = None
+    trained = Trainings()
     while True:
         found = read()
         empty = {"test": [], "each": {}, "trained": 0, "seconds": 0.0, "choosing": 0.0}
         row = found.setdefault(f"{split}/{name}/{preset}", empty)
-        first = len(row["test"])
-        if first >= n_results:
+        seed = len(row["test"])
+        if seed >= n_results:
             print(f"{split:20s} {name:9s} {preset:7s} {summary(row)}", flush=True)
             return
-        graph = SPLITS[split](name, first)
-        if "settings" not in row or split != "public":
-            choose(row, graph, preset, first)
-        if row["settings"] != trained_by or differs_by_result(graph, split, first):
-            members, trained_by = {}, row["settings"]
+        graph = SPLITS[split](name, seed)
+        if chosen is None or differs_by_result(graph, split, seed):
+            started = time.process_time()
+            # What was chosen for the first result of a split serves all.
+            first = seed if differs_by_result(graph, split, seed) else 0
+            chosen, trained = choose(graph, preset, first), Trainings()
+            row["choice"] = chosen.reason
+            row["choosing"] = round(row["choosing"] + time.process_time() - started, 2)
         started = time.process_time()
-        for seeds in missing(members, range(first, first + n_runs), split):
-            overrides = Settings.from_json(row["settings"]).to_json()
-            fitted = fit_gcn(graph, overrides=overrides, seeds=seeds, calibrate=False)
-            each = fitted.probabilities(nodes=graph.test_index)
-            members.update({seed: each[:, k] for k, seed in enumerate(seeds)})
-            drawn_with = "" if split == "public" else f"{first}/"
-            for k, seed in enumerate(seeds):
-                row["each"][f"{drawn_with}{seed}"] = percent(graph, each[:, k])
-            row["trained"] += len(seeds)
+        ahead = AT_ONCE if split == "public" else 1
+        together = answer(chosen, seed, trained, ahead)
         row["seconds"] = round(row["seconds"] + time.process_time() - started, 2)
-        together = np.mean([members[first + k] for k in range(n_runs)], axis=0)
-        row["test"].append(percent(graph, together))
-        members.pop(first)
+        drawn_with = "" if split == "public" else f"{seed}/"
+        for number, own in enumerate(trained.of_members):
+            for own_seed, said in own.items():
+                key = f"{drawn_with}{own_seed}" + (f", member {number + 1}" if number else "")
+                row["trained"] += key not in row["each"]
+                row["each"][key] = percent(chosen.graph, said[len(chosen.graph.validation_index) :])
+        row["test"].append(percent(chosen.graph, together))
         with replacing_file(MEASURED) as temporary:
             temporary.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
-def choose(row: dict[str, Any], graph: Graph, preset: str, seed: int) -> None:
+def choose(graph: Graph, preset: str, seed: int) -> Choice:
     """Let the preset settle, as the command would with this seed."""
-    started = time.process_time()
-    chosen = fit_gcn(graph, preset=preset, seeds=[seed], calibrate=False)
-    row["settings"], row["choice"] = chosen.settings.to_json(), chosen.choice
-    row["choosing"] = round(row["choosing"] + time.process_time() - started, 2)
+    if preset == "strong":
+        search = Search(graph, preset, seed=seed)
+        search.run()
+        return search.conclude()
+    graph = hold_out(graph, VALIDATION_FRACTION, seed)
+    nobody, nothing = np.empty(0, dtype=np.int64), np.empty((0, graph.n_classes))
+    return Choice(DEFAULT, graph, "", Search(graph, seed=seed).measure, nobody, nothing)
+
+
+class Trainings:
+    """What has been trained of each member: probabilities of validation and test nodes, by seed."""
+
+    def __init__(self) -> None:
+        self.of_members: list[dict[int, FloatMatrix]] = []
+
+    def of(self, number: int) -> dict[int, FloatMatrix]:
+        while len(self.of_members) <= number:
+            self.of_members.append({})
+        return self.of_members[number]
+
+
+def answer(chosen: Choice, seed: int, trained: Trainings, ahead: int) -> FloatMatrix:
+    """Probabilities of the test nodes, as `chosen.fit([seed])` gives them.
+
+    Seeds that are trained already are not trained again; of those that are not, `ahead` at a time.
+    """
+    graph = chosen.graph
+    n_judges, labels = len(graph.validation_index), graph.labels[graph.validation_index]
+    said = []
+    for number, member in enumerate(chosen.candidate.members or (chosen.candidate,)):
+        own = trained.of(number)
+        wanted = range(seed, seed + member.runs)
+        missing = [one for one in wanted if one not in own]
+        last = max(len(missing), ahead) if missing else 0
+        seeds = list(range(missing[0], missing[0] + last)) if missing else []
+        for some in (seeds[k : k + AT_ONCE] for k in range(0, len(seeds), AT_ONCE)):
+            own.update(zip(some, each_of(member, graph, some), strict=True))
+        mean = np.mean([own[one] for one in wanted], axis=0)
+        calibration = fit_calibration(mean[:n_judges], labels) if n_judges else None
+        said.append(mean if calibration is None else calibration.apply(mean, False))
+    shares = shares_that_suit(np.stack([own[np.arange(n_judges), labels] for own in said], axis=1))
+    mixed: FloatMatrix = np.average(said, axis=0, weights=shares)
+    return mixed[n_judges:]
+
+
+def each_of(member: Candidate, graph: Graph, seeds: list[int]) -> list[FloatMatrix]:
+    """What a training with each seed says of validation and test nodes."""
+    nodes = np.concatenate([graph.validation_index, graph.test_index])
+    graph = member.view(graph)
+    if not member.is_network:
+        fitted = fit_method(graph, member.model, member.params, tuple(seeds), calibrate=False)
+        return list(fitted.each[nodes].swapaxes(0, 1))
+    overrides = {**member.params, "model": member.model}
+    trained = fit_gcn(
+        graph, overrides=overrides, seeds=seeds, calibrate=False, validation_fraction=0
+    )
+    return list(trained.probabilities(nodes=nodes).swapaxes(0, 1))
 
 
 def differs_by_result(graph: Graph, split: str, seed: int) -> bool:
@@ -114,15 +171,6 @@ def differs_by_result(graph: Graph, split: str, seed: int) -> bool:
     if split == "public":
         return False
     return split == "random" or len(hold_out(graph, VALIDATION_FRACTION, seed).validation_index) > 0
-
-
-def missing(members: dict[int, FloatMatrix], wanted: range, split: str) -> list[list[int]]:
-    """Seeds to train, those that train together side by side; on the public split some ahead."""
-    seeds = [seed for seed in wanted if seed not in members]
-    if split == "public" and seeds:
-        seeds = list(range(seeds[0], max(seeds[0] + AT_ONCE, seeds[-1] + 1)))
-        return [seeds[k : k + AT_ONCE] for k in range(0, len(seeds), AT_ONCE)]
-    return [seeds] if seeds else []
 
 
 def percent(graph: Graph, probabilities: FloatMatrix) -> float:

@@ -40,7 +40,7 @@ def test_progress_on_a_terminal(monkeypatch):
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
-    with Screen().training("training on cora", "choosing settings") as show:
+    with Screen().training("training on cora") as show:
         show(progress(7, 0.812))
     assert "training on cora" in screen.getvalue()
     assert "epoch 7/30, loss 0.500, validation 81.2 %" in screen.getvalue()
@@ -48,15 +48,14 @@ def test_progress_on_a_terminal(monkeypatch):
 
 def test_progress_elsewhere_is_a_line_now_and_then(monkeypatch, capsys):
     monkeypatch.setattr("graphconv.commands.console.LINE_EVERY", 0.0)
-    with Screen().training("training on cora", "choosing settings") as show:
+    with Screen().training("training on cora") as show:
         show(progress(7, float("nan")))
         show(progress(8, float("nan"), n_replicas=16, n_waiting=9))
     assert capsys.readouterr().err.splitlines() == [
-        "training on cora: choosing settings",
         "training on cora: epoch 7/30, loss 0.500",
         "training on cora: 7 of 16 models, epoch 8/30, loss 0.500",
     ]
-    with Screen(quiet=True).training("training on cora", "choosing settings") as show:
+    with Screen(quiet=True).training("training on cora") as show:
         assert show is None
     assert capsys.readouterr().err == ""
 

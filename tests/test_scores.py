@@ -180,18 +180,20 @@ def test_what_methods_are_chosen_by():
     shares = np.array([[0.9, 0.1], [0.5, 0.5], [0.1, 0.9], [0.2, 0.8]])
     steady = {name: measure.steady(labels, shares) for name, measure in MEASURES.items()
               if name != "micro-f1"}  # fmt: skip
-    assert steady["accuracy"] == pytest.approx((0.9 + 0.5 + 0.1 + 0.8) / 4)
-    assert steady["balanced-accuracy"] == pytest.approx((1.5 / 3 + 0.8) / 2)
+    # Half the share that is right, a tie going to the first class, half the probability of it.
+    assert steady["accuracy"] == pytest.approx((3 / 4 + (0.9 + 0.5 + 0.1 + 0.8) / 4) / 2)
+    of_classes = (2 / 3 + 1.5 / 3) / 2, (1 + 0.8) / 2
+    assert steady["balanced-accuracy"] == pytest.approx(sum(of_classes) / 2)
     of_three = MEASURES["balanced-accuracy"].steady(
         np.array([0, 1, 1, 2]),
         np.array([[0.9, 0, 0.1], [0.4, 0.6, 0], [0.8, 0.2, 0], [0.5, 0, 0.5]]),
     )
-    assert of_three == pytest.approx((0.9 + 0.4 + 0.5) / 3)
+    assert of_three == pytest.approx((0.95 + (0.8 + 0.1) / 2 + 0.25) / 3)
     for name in ("macro-f1", "roc-auc", "average-precision"):
         assert steady[name] == MEASURES[name].score(labels, shares)
     given = np.array([[0.9, 0.2], [0.5, 0.4]])
     right = MEASURES["accuracy"].steady(np.array([[1, 0], [0, 1]]), given)
-    assert right == pytest.approx((0.9 + 0.8 + 0.5 + 0.4) / 4)
+    assert right == pytest.approx(((2 / 4) + (0.9 + 0.8 + 0.5 + 0.4) / 4) / 2)
     for name in MEASURES:
         assert MEASURES[name].score is getattr(scores, name.replace("-", "_"))
 

@@ -135,7 +135,7 @@ def test_overrides_change_a_preset(preset, expected):
 
 
 def test_unknown_preset():
-    with pytest.raises(ValueError, match=r"preset must be one of 'robust', .*'auto', got 'best'"):
+    with pytest.raises(ValueError, match=r"preset must be one of 'robust', .*'strong', got 'best'"):
         resolve_settings("best", {})
 
 
@@ -311,12 +311,3 @@ def test_a_hop_each_or_one_for_all():
     assert Settings().fanouts(2) is None
     with pytest.raises(ValueError, match="one for each of 3 hops, got 2"):
         Settings(fanout=(3, 5)).fanouts(3)
-
-
-def test_preset_strong_is_grand_with_a_larger_step():
-    grand = {"model": "grand", "hidden": (32,), "steps": 8, "weight_decay_layers": "all"}
-    step = {"learning_rate": 0.03, "max_epochs": 5000, "early_stopping": "lowest", "patience": 60}
-    assert resolve_settings("strong", {}) == replace(ROBUST, **grand, **step)
-    for search in ("quick", "auto"):
-        with pytest.raises(ValueError, match="chooses a method: it is no settings"):
-            resolve_settings(search, {})

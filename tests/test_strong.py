@@ -1,85 +1,184 @@
-"""Tests of preset "strong": who is compared, how, and what is said."""
+"""Tests of preset "strong": who is compared, by whom, and what is trained in the end."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from tests.generated_graphs import generate, split
 
-from graphconv import GCNClassifier, Graph, Settings
-from graphconv.models.settings import ROBUST, STRONG
-from graphconv.training.fit import fit_gcn
-from graphconv.training.strong import CANDIDATES, choose_strong
+from graphconv import AutoClassifier, GCNClassifier, Graph
+from graphconv.estimators.candidates import KINDS, Candidate, candidates_for
+from graphconv.estimators.choice import BUDGETS, Search
+from graphconv.estimators.fitted_method import fit_method
+from graphconv.models.settings import ROBUST, Settings, resolve_settings
+from graphconv.training.fit import Watch, fit_gcn
+from graphconv.training.out_of_fold import make_folds, make_halves
+from graphconv.training.scores import mean_over_runs
+
+GRAND = "random propagation (GRAND)"
 
 
 @pytest.fixture(scope="module")
 def graph():
-    return split(generate("binary features", n_nodes=300), n_validation=60)
+    return split(generate("binary features", n_nodes=400), n_validation=120)
 
 
-class Judge:
-    """Gives the right class more the nearer settings are to a favourite, and remembers."""
-
-    def __init__(self, favourite):
-        self.favourite = favourite
-        self.asked = []
-
-    def __call__(self, half, settings, seeds):
-        self.asked.append((half, settings))
-        labels = half.labels[half.test_index]
-        rng = np.random.default_rng(0)
-        chance = 0.9 if self.favourite(settings) else 0.5
-        said = np.where(rng.random(len(labels)) < chance, labels, rng.integers(half.n_classes))
-        return 0.1 / half.n_classes + 0.9 * np.eye(half.n_classes)[said]
+def settings_of(candidate):
+    return replace(ROBUST, model=candidate.model, **candidate.params)
 
 
-@pytest.mark.parametrize("number", range(len(CANDIDATES)))
-def test_takes_what_judges_best(graph, number):
-    name, base, changes = CANDIDATES[number]
-    wanted = replace(base, **changes)
-
-    def favourite(settings):
-        return replace(settings, scaling="auto") == replace(wanted, scaling="auto")
-
-    settings, choice = choose_strong(graph, {}, 0, Judge(favourite))
-    assert favourite(settings)
-    assert choice.startswith(f"{name}: ")
-    assert f"{len(graph.validation_index)} validation nodes" in choice
+def words(n_nodes=60):
+    rng = np.random.default_rng(0)
+    counts = sp.csr_array((rng.random((n_nodes, 80)) < 0.1).astype(float))
+    return Graph(np.zeros((n_nodes, n_nodes)), counts, np.arange(n_nodes) % 2)
 
 
-def test_no_node_stops_a_training_that_it_judges(graph):
-    judge = Judge(lambda settings: settings.model == "grand")
-    choose_strong(graph, {}, 0, judge)
-    for half, _ in judge.asked:
-        assert not np.intersect1d(half.validation_index, half.test_index).size
-        assert not np.intersect1d(half.train_index, half.test_index).size
-        both = np.union1d(half.validation_index, half.test_index)
-        np.testing.assert_array_equal(both, np.sort(graph.validation_index))
+def test_demanding_candidates_train_as_grands_authors_publish():
+    """Theirs for Citeseer and Pubmed, with steps, rates and patience; ours takes larger steps."""
+    found = {one.name: settings_of(one) for one in candidates_for(words(), demanding=True)
+             if one.model == "grand"}  # fmt: skip
+    ours = Settings(
+        model="grand", hidden=(32,), steps=8, weight_decay_layers="all", learning_rate=0.03,
+        max_epochs=5000, early_stopping="lowest", patience=60, scaling="row",
+    )  # fmt: skip
+    seen = {"copies": 2, "sharpening": 0.3, "dropout": (0.0, 0.2)}
+    of_citeseer = {"steps": 2, "agreement": 0.7, "learning_rate": 0.01, "patience": 200}
+    of_pubmed = {
+        "steps": 5, "sharpening": 0.2, "dropout": (0.6, 0.8), "normalisation": "batch",
+        "agreement_warmup": 0, "learning_rate": 0.2, "patience": 100,
+    }  # fmt: skip
+    assert found == {
+        GRAND: ours,
+        f"{GRAND}, all features seen": replace(ours, **seen, **of_citeseer),
+        f"{GRAND}, all features seen, scaled as usual": replace(
+            ours, **seen, scaling="auto", weight_decay=1e-3
+        ),
+        f"{GRAND}, normalised": replace(ours, **of_pubmed),
+    }
 
 
-def test_leaves_alone_what_the_user_chose(graph):
-    judge = Judge(lambda settings: True)
-    settings, _ = choose_strong(graph, {"copies": 3, "dropout": 0.1}, 0, judge)
-    assert (settings.copies, settings.dropout) == (3, 0.1)
-    assert all(own.copies == 3 and own.dropout == 0.1 for _, own in judge.asked)
-    assert choose_strong(graph, {"model": "appnp"}, 0, judge)[0].model == "appnp"
-    settings, _ = choose_strong(graph, {"propagation": "chebyshev"}, 0, judge)
-    assert (settings.model, settings.propagation) == ("gcn", "chebyshev")
+def test_every_kind_is_among_the_candidates_of_strong():
+    graph = words()
+    usual, demanding = candidates_for(graph), candidates_for(graph, demanding=True)
+    assert [one.name for one in usual] == [one.name for one in demanding if one.name in {
+        kind.name for kind in KINDS}]  # fmt: skip
+    assert len(demanding) == len(usual) + 3
 
 
-def test_with_few_judges_the_first_is_taken(graph):
-    few = graph.with_split(graph.train_index, graph.validation_index[:5])
-    settings, choice = choose_strong(few, {}, 0, Judge(lambda settings: False))
-    assert replace(settings, scaling="auto") == STRONG
-    assert choice == ""
+@pytest.mark.parametrize(
+    ("features", "scaling"), [("words", "row"), ("measured", "auto"), (None, "auto")]
+)
+def test_rows_of_counts_add_up_to_one(features, scaling):
+    """Counts of words, which a graph convolution would take with length 1."""
+    measured = np.random.default_rng(0).normal(5, 3, (60, 4))
+    own = {"words": words().features, "measured": measured, None: None}[features]
+    graph = Graph(np.zeros((60, 60)), own, np.arange(60) % 2)
+    first = next(one for one in candidates_for(graph, demanding=True) if one.model == "grand")
+    assert settings_of(first).scaling == scaling
+    assert first.words() == (f"{GRAND}, scaling row" if features == "words" else GRAND)
 
 
-def test_trains_what_it_chose(graph):
-    fitted = fit_gcn(graph, preset="strong", overrides={"max_epochs": 5})
-    assert fitted.choice
-    assert fitted.settings.max_epochs == 5
-    clf = GCNClassifier("strong", max_epochs=5, random_state=0).fit(graph)
-    assert isinstance(clf.settings_, Settings)
+def test_halves_stop_what_the_others_judge(graph):
+    drawn = []
+    for seed in (0, 0, 1):
+        first, second = make_halves(graph, seed)
+        assert np.array_equal(first.validation_index, second.test_index)
+        assert np.array_equal(first.test_index, second.validation_index)
+        assert len(first.test_index) == len(second.test_index) == 60
+        both = np.union1d(first.test_index, second.test_index)
+        assert np.array_equal(both, np.sort(graph.validation_index))
+        for half in (first, second):
+            assert np.array_equal(half.train_index, graph.train_index)
+            assert (half.labels[graph.test_index] == -1).all()
+        drawn.append(first.test_index.tolist())
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+@pytest.fixture
+def judged(monkeypatch):
+    """Makes whole trainings say what a candidate's accuracy makes them say; lists them."""
+    asked = []
+
+    def by(accuracy_of):
+        def try_in_full(self, fold, seeds):
+            asked.append((self, fold, list(seeds)))
+            labels = fold.labels[fold.test_index]
+            is_right = (np.arange(len(labels)) * 7919 % 101) / 101 < accuracy_of(self)
+            guess = np.where(is_right, labels, (labels + 1) % fold.n_classes)
+            return 0.1 / fold.n_classes + 0.9 * np.eye(fold.n_classes)[guess]
+
+        monkeypatch.setattr(Candidate, "try_in_full", try_in_full)
+        return asked
+
+    return by
+
+
+def choose(graph, **options):
+    search = Search(graph, "strong", **options)
+    search.run()
+    return search.conclude()
+
+
+@pytest.mark.parametrize("wanted", [f"{GRAND}, normalised", "label propagation", KINDS[-1].name])
+def test_takes_what_judges_best(graph, judged, wanted):
+    asked = judged(lambda one: 0.9 if one.name == wanted else 0.5)
+    found = choose(graph, seed=3)
+    assert found.candidate.name == wanted
+    assert f"on {len(graph.validation_index)} labels that each trial had not seen" in found.reason
+    halves = make_halves(graph, 3)
+    for _, fold, seeds in asked:
+        assert seeds == [3]
+        assert any(np.array_equal(fold.test_index, half.test_index) for half in halves)
+    # Everybody is asked about one half, and who is among the better about both.
+    n_asked = Counter(one for one, *_ in asked)
+    assert {n_asked[kind] for kind in candidates_for(graph, demanding=True)} == {1, 2}
+
+
+def test_what_is_told_was_chosen_by_the_other_half(graph, judged):
+    judged(lambda one: 0.8 if one.model == "sgc" else 0.5)
+    found = choose(graph)
+    assert np.sort(found.nodes).tolist() == np.sort(graph.validation_index).tolist()
+    right = found.nested.argmax(axis=1) == graph.labels[found.nodes]
+    assert 0.7 < right.mean() < 0.9
+
+
+@pytest.mark.parametrize(("n_validation", "by_halves"), [(99, False), (100, True)])
+def test_with_few_judges_the_labels_take_turns(graph, judged, n_validation, by_halves):
+    some = graph.with_split(graph.train_index, graph.validation_index[:n_validation])
+    asked = judged(lambda one: 0.5)
+    found = choose(some)
+    n_tested = {len(fold.test_index) for _, fold, _ in asked}
+    if by_halves:
+        assert n_tested == {50}
+        assert len(found.nodes) == n_validation
+    else:
+        assert n_tested == {len(fold.test_index) for fold in make_folds(some, 0)}
+        assert len(found.nodes) == len(some.train_index) + n_validation
+
+
+def test_a_trial_is_a_whole_training(graph):
+    half = make_halves(graph, 0)[0]
+    one = next(kind for kind in KINDS if kind.model == "appnp")
+    settings = {**one.params, "model": "appnp"}
+    whole = fit_gcn(half, overrides=settings, seeds=[4], calibrate=False, validation_fraction=0)
+    expected = mean_over_runs(whole.probabilities(nodes=half.test_index))
+    np.testing.assert_array_equal(one.try_in_full(half, [4]), expected)
+    assert whole.n_epochs > 100  # where a brief trial ends
+    simple = KINDS[0]
+    np.testing.assert_array_equal(simple.try_in_full(half, [4]), simple.try_on(half, [4]))
+
+
+def test_what_the_user_chose_is_left_alone(graph, judged):
+    asked = judged(lambda one: 0.9 if one.model == "grand" else 0.5)
+    found = choose(graph, fixed={"copies": 3, "dropout": 0.1, "max_epochs": 7})
+    kept = {"copies": 3, "dropout": 0.1, "max_epochs": 7}
+    assert all(kept.items() <= one.params.items() and one.is_network for one, *_ in asked)
+    assert found.candidate.model == "grand"
+    assert choose(graph, model="appnp").candidate.model == "appnp"
+    found = choose(graph, fixed={"propagation": "chebyshev"})
+    assert dict(found.candidate.settings) == {"propagation": "chebyshev"}
 
 
 def test_averages_eight_trainings_unless_told_otherwise(graph):
@@ -92,70 +191,24 @@ def test_averages_eight_trainings_unless_told_otherwise(graph):
     assert len(GCNClassifier(max_epochs=3).fit(graph).fitted_.network.seeds) == 1
 
 
-def test_the_candidates():
-    """All that is compared; of equals the first is taken, so that their order counts."""
-    seen = {"copies": 2, "sharpening": 0.3, "dropout": (0.0, 0.2)}
-    expected = [
-        ("random propagation (GRAND)", STRONG, {}),
-        (
-            "random propagation (GRAND), all features seen",
-            STRONG,
-            {**seen, "steps": 2, "agreement": 0.7, "learning_rate": 0.01, "patience": 200},
-        ),
-        (
-            "random propagation (GRAND), all features seen, scaled as usual",
-            STRONG,
-            {**seen, "scaling": "auto", "weight_decay": 0.001},
-        ),
-        (
-            "random propagation (GRAND), normalised",
-            STRONG,
-            {
-                "steps": 5, "sharpening": 0.2, "dropout": (0.6, 0.8), "normalisation": "batch",
-                "agreement_warmup": 0, "learning_rate": 0.2, "patience": 100,
-            },
-        ),
-        ("graph convolution", ROBUST, {}),
-        ("no graph (multi-layer perceptron)", ROBUST, {"propagation": "none"}),
-        (
-            "deep first-order rule with layer normalisation",
-            ROBUST,
-            {
-                "propagation": "first-order", "normalisation": "layer", "residual": True,
-                "hidden": (64, 64, 64, 64), "dropout": 0.2,
-            },
-        ),
-    ]  # fmt: skip
-    assert list(CANDIDATES) == expected
+def test_the_estimator_of_all_kinds_knows_it_too(graph, judged):
+    judged(lambda one: 0.9 if one.model == "sgc" else 0.5)
+    clf = AutoClassifier("strong", random_state=0).fit(graph)
+    assert clf.candidate_.model == "sgc"
+    assert clf.choice_.startswith("linear model of features two hops around (SGC): ")
 
 
-def test_halves_are_those_of_the_published_runs():
-    judge = Judge(lambda settings: False)
-    many = Graph(np.zeros((30, 30)), labels=np.arange(30) % 2, train_index=[0, 1],
-                 validation_index=range(2, 30))  # fmt: skip
-    choose_strong(many, {}, 3, judge)
-    assert judge.asked[0][0].test_index.tolist() == [
-        4,
-        5,
-        6,
-        8,
-        9,
-        11,
-        12,
-        14,
-        15,
-        18,
-        22,
-        25,
-        27,
-        29,
-    ]
+def test_it_is_no_settings():
+    for search in BUDGETS:
+        with pytest.raises(ValueError, match="chooses a method: it is no settings"):
+            resolve_settings(search, {})
 
 
-def test_two_candidates_are_compared_where_the_user_says_how_deep(graph):
-    judge = Judge(lambda settings: settings.model == "gcn")
-    settings, choice = choose_strong(graph, {"hidden": (7,)}, 0, judge)
-    assert {own.model for _, own in judge.asked} == {"grand", "gcn"}
-    assert len(judge.asked) == 2 * 2
-    assert (settings.model, settings.hidden) == ("gcn", (7,))
-    assert choice.startswith("graph convolution: ")
+def test_who_looks_on_sees_the_members_of_a_committee_train(graph):
+    epochs = []
+    members = [{"model": "gcn", "settings": {"max_epochs": 4}}, "label-propagation"]
+    watch = Watch(on_epoch=lambda progress: epochs.append(progress.epoch))
+    watched = fit_method(graph, "committee", {"members": members}, watch=watch)
+    assert epochs == [1, 2, 3, 4]
+    alone = fit_method(graph, "committee", {"members": members})
+    np.testing.assert_array_equal(watched.each, alone.each)

@@ -30,7 +30,7 @@ def choose_method(job: Job, resume: bool) -> Job:
             job.graph,
             preset,
             fixed=fixed,
-            model=None if job.wanted.chooses else model,
+            model=model if job.wanted.names_model else None,
             metric=job.wanted.metric,
             seed=job.wanted.seed,
             progress=progress,

@@ -90,16 +90,14 @@ class Screen:
         print("\n".join([for_terminal(printable(title), sys.stdout), *lines]), flush=True)
 
     @contextmanager
-    def training(self, title: str, first: str = "") -> Iterator[Callable[[Epoch], None] | None]:
-        """A progress display for `train`'s on_epoch; `first` is what it says until epoch 1."""
+    def training(self, title: str) -> Iterator[Callable[[Epoch], None] | None]:
+        """A progress display for `train`'s on_epoch."""
         if self.quiet:
             yield None
         elif sys.stderr.isatty():
-            with _bar(title, first) as show:
+            with _bar(title) as show:
                 yield show
         else:
-            if first:
-                self.note(f"{title}: {first}")
             yield _epoch_lines(title)
 
     @contextmanager
@@ -121,7 +119,7 @@ class Screen:
 
 
 @contextmanager
-def _bar(title: str, first: str) -> Iterator[Callable[[Epoch], None]]:
+def _bar(title: str) -> Iterator[Callable[[Epoch], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bars
@@ -134,7 +132,7 @@ def _bar(title: str, first: str) -> Iterator[Callable[[Epoch], None]]:
     )
     title = _shortened(printable(title), (width_of(sys.stderr) or 80) - _BAR - _FIGURES)
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(title, total=None, numbers=first)
+        task = bars.add_task(title, total=None, numbers="")
         last = 0.0
 
         def show(progress: Epoch) -> None:

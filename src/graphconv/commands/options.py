@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 from graphconv.estimators.baselines import BASELINES
 from graphconv.graph.names import DEVICES, METRICS
 from graphconv.models.catalogue import MODELS
-from graphconv.models.settings import RUNS
+from graphconv.models.settings import SEARCHES
 
 
 class GroupedCommand(TyperCommand):
@@ -289,8 +289,8 @@ Preset = Annotated[
     _model(
         "--preset",
         "NAME",
-        "quick tries methods of all kinds for seconds, auto longer, strong demanding models for "
-        "minutes; robust and paper are settings. "
+        "quick tries methods of all kinds for seconds, auto longer, strong trains all of them in "
+        "full, demanding ones too, for minutes; robust and paper are settings. "
         "Default: paper on its own data sets, robust with any --model or setting, else quick.",
     ),
 ]
@@ -352,8 +352,8 @@ Runs = Annotated[
         "--runs",
         "R",
         "Train so many seeds at once; their probabilities are averaged. "
-        f"Default: {RUNS['strong']} with preset strong, up to {RUNS['quick']} with quick and "
-        f"{RUNS['auto']} with auto, else 1.",
+        f"Default: up to {SEARCHES['quick']} with preset quick and {SEARCHES['auto']} with auto "
+        "and strong, as time allows, else 1.",
     ),
 ]
 Timeout = Annotated[

@@ -107,6 +107,7 @@ def _train_baseline(job: Job) -> None:
     """Fit a baseline for every seed."""
     from graphconv.estimators.baselines.settings import chosen_settings
     from graphconv.estimators.fitted_method import SavedMethod, fit_method, save_method
+    from graphconv.training.fit import Watch
 
     wanted, graph = job.wanted, job.graph
     known = chosen_settings(wanted.model, graph.name) if graph.name in PAPER_ACCURACY else {}
@@ -114,7 +115,9 @@ def _train_baseline(job: Job) -> None:
     make_estimator(wanted.model, **params)  # refuses parameters that it does not have
     job.introduce()
     started = time.perf_counter()
-    fitted = fit_method(graph, wanted.model, params, tuple(wanted.seeds))
+    with job.screen.training(f"training on {graph.name}") as on_epoch:
+        watch = Watch(on_epoch=on_epoch)
+        fitted = fit_method(graph, wanted.model, params, tuple(wanted.seeds), watch=watch)
     if job.chosen is not None:
         fitted = replace(fitted, choice=job.chosen.reason)
     fitted = with_class_prior(fitted, job.class_prior)
@@ -239,8 +242,7 @@ def _fit(job: Job, file: TrainingFile, state: dict[str, Any] | None) -> FittedGC
 
     preset, overrides = resolve(job.wanted, job.graph.name)
     title = f"training on {job.graph.name}"
-    first = "choosing settings" if preset == "strong" else ""
-    with job.screen.training(title, first) as on_epoch, _stopping_politely(file):
+    with job.screen.training(title) as on_epoch, _stopping_politely(file):
         return fit_gcn(
             job.graph,
             preset=preset,

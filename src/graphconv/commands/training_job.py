@@ -33,7 +33,6 @@ from graphconv.models.settings import (
     PAPER_ACCURACY,
     SEARCHES,
     Settings,
-    resolve_runs,
     resolve_settings,
 )
 from graphconv.results.predictions import Predictions
@@ -96,8 +95,8 @@ class ModelRequest:
             if self.preset is not None:
                 raise ValueError(f"--preset is for {NETWORKS_NAMED}, got --model {self.model}")
             return
-        preset = "robust" if self.preset in (None, *SEARCHES) else self.preset
-        resolve_settings(preset, self.settings)
+        named = self.preset or "robust"
+        resolve_settings("robust" if named in SEARCHES else named, self.settings)
 
     def with_batches_of(self, settled: Settings, before: Settings) -> ModelRequest:
         """The same with the batches of settings that were changed; the same if they were not."""
@@ -112,7 +111,7 @@ class ModelRequest:
 
     @property
     def n_runs(self) -> int:
-        return resolve_runs(self.preset, self.runs)
+        return 1 if self.runs is None else self.runs
 
     @property
     def seeds(self) -> range:
@@ -268,7 +267,7 @@ def resolve(wanted: ModelRequest, graph_name: str) -> tuple[str, dict[str, Any]]
     overrides = dict(wanted.settings)
     if wanted.model == "mlp":
         overrides.setdefault("propagation", "none")
-    elif wanted.model in MODELS and (wanted.preset != "strong" or wanted.names_model):
+    elif wanted.model in MODELS:
         overrides["model"] = wanted.model
     preset = wanted.preset
     if preset is None:

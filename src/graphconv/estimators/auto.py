@@ -23,8 +23,9 @@ class AutoClassifier(TransductiveClassifier):
 
     Parameters
     ----------
-    preset : {"quick", "auto"}
-        "quick" takes seconds, "auto" up to a minute.
+    preset : {"quick", "auto", "strong"}
+        "quick" takes seconds, "auto" up to a minute, "strong" minutes: it trains every method to
+        its end, and demanding ones beside them.
     metric : str, optional
         What methods are compared by: accuracy, balanced-accuracy, macro-f1, roc-auc or
         average-precision. Default: what suits the balance of the classes.
@@ -55,7 +56,7 @@ class AutoClassifier(TransductiveClassifier):
 
     def __init__(
         self,
-        preset: Literal["quick", "auto"] = "quick",
+        preset: Literal["quick", "auto", "strong"] = "quick",
         *,
         metric: str | None = None,
         class_prior: Any = None,

@@ -17,6 +17,7 @@ from graphconv.estimators.baselines import BASELINES, make_estimator
 from graphconv.estimators.fitted_method import FittedMethod, fit_method
 from graphconv.graph import Graph
 from graphconv.graph.position import N_COLUMNS, with_position_features
+from graphconv.graph.scaling import fit_scaler
 from graphconv.models.catalogue import MODELS
 from graphconv.models.settings import ROBUST
 from graphconv.training.fit import Watch, fit_gcn
@@ -29,6 +30,8 @@ _EPOCHS, _PATIENCE = 100, 20
 _NARROW, _NARROW_EPOCHS = 16, 60
 # Trainings end by themselves before this; where there is no time for so many, one run less is made.
 _EPOCHS_WORTH_A_RUN = 400
+# Epochs of a training by itself, for a guess of how long it takes.
+_EPOCHS_IN_FULL = 400
 # Of 100 epochs, before a trial ends by itself: with few labels to learn from soon, with so many not
 # at all. Narrow ones run all of theirs.
 _SHARE_RUN, _MANY_LABELS = 0.45, 2000
@@ -122,7 +125,9 @@ class Candidate:
     def words(self) -> str:
         """What it is called, and the settings that have been changed."""
         said = [self.name]
-        usual = next((dict(one.settings) for one in KINDS if one.name == self.name), {})
+        name, _, variant = self.name.partition(", ")
+        usual = next((dict(one.settings) for one in KINDS if one.name == name), {})
+        usual |= {"max_epochs": _LONG, **_GRAND_VARIANTS.get(variant, {})}
         for name, value in self.settings:
             if value != usual.get(name):
                 shown = "x".join(map(str, value)) if isinstance(value, tuple) else value
@@ -148,6 +153,15 @@ class Candidate:
         settings.setdefault("early_stopping", "best")  # so short a patience must count every gain
         if is_narrow:
             settings["hidden"] = tuple(_NARROW for _ in settings.get("hidden", (_NARROW,)))
+        return self._trained_on(fold, settings, seeds)
+
+    def try_in_full(self, fold: Graph, seeds: Sequence[int]) -> Any:
+        """The same after a training as long as that of `fit`."""
+        if not self.is_network:
+            return self.try_on(fold, seeds)
+        return self._trained_on(fold, self.params, seeds)
+
+    def _trained_on(self, fold: Graph, settings: dict[str, Any], seeds: Sequence[int]) -> Any:
         trained = fit_gcn(
             fold,
             overrides={**settings, "model": self.model},
@@ -195,6 +209,19 @@ def _network(
 
 
 DEFAULT = _network("graph convolution", 1.0)
+# GRAND with a larger step and less patience than its authors', for a third of the time.
+_GRAND = _network(
+    "random propagation (GRAND)",
+    4.0,
+    model="grand",
+    cost_per_node=2e-6,
+    hidden=(32,),
+    steps=8,
+    weight_decay_layers="all",
+    learning_rate=0.03,
+    early_stopping="lowest",
+    patience=60,
+)
 _APPNP = "personalised PageRank of predictions (APPNP)"
 # From the simplest to the most involved: of equals, the one that stands first is taken.
 KINDS: tuple[Candidate, ...] = (
@@ -209,19 +236,7 @@ KINDS: tuple[Candidate, ...] = (
     Candidate("boosted trees on propagated features", "boosted-trees", cost=0.5),
     _network("graph convolution on position features", 1.0, position_features=True),
     _network(f"{_APPNP} on position features", 3.6, model="appnp", position_features=True),
-    _network(
-        "random propagation (GRAND)",
-        4.0,
-        model="grand",
-        cost_per_node=2e-6,
-        needs_features=True,
-        hidden=(32,),
-        steps=8,
-        weight_decay_layers="all",
-        learning_rate=0.03,
-        early_stopping="lowest",
-        patience=60,
-    ),
+    _GRAND,
     _network(
         "deep first-order rule with layer normalisation",
         2.4,
@@ -234,6 +249,29 @@ KINDS: tuple[Candidate, ...] = (
         learning_rate=0.02,
     ),
 )
+_ALL_SEEN: dict[str, Any] = {"copies": 2, "sharpening": 0.3, "dropout": (0.0, 0.2)}
+# GRAND where minutes don't matter, which is worth more than one try: what its authors publish for
+# Citeseer and for Pubmed, and in between.
+_GRAND_VARIANTS: dict[str, dict[str, Any]] = {
+    "all features seen": {
+        **_ALL_SEEN,
+        "steps": 2,
+        "agreement": 0.7,
+        "learning_rate": 0.01,
+        "patience": 200,
+    },
+    "all features seen, scaled as usual": {**_ALL_SEEN, "scaling": "auto", "weight_decay": 1e-3},
+    "normalised": {
+        "steps": 5,
+        "sharpening": 0.2,
+        "dropout": (0.6, 0.8),
+        "normalisation": "batch",
+        "agreement_warmup": 0,
+        "learning_rate": 0.2,
+        "patience": 100,
+    },
+}
+_LONG = 5000  # epochs that it may take then
 # What may be changed in the best kinds.
 _REGULARISATION = [
     {"dropout": 0.8, "weight_decay": 5e-3},
@@ -244,7 +282,7 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
     "sgc": [{"C": 1.0}, {"C": 100.0}, {"n_hops": 3}],
     "boosted-trees": [{"max_iterations": 200, "learning_rate": 0.05}, {"n_hops": 3}],
     "appnp": [{"restart": 0.3}, *_REGULARISATION],
-    "grand": [{"copies": 2, "sharpening": 0.3, "dropout": (0.0, 0.2)}, {"dropout": 0.2}],
+    "grand": [_ALL_SEEN, {"dropout": 0.2}],
     "gcn": [*_REGULARISATION, {"hidden": (64, 64)}],
 }
 
@@ -255,6 +293,7 @@ def candidates_for(
     *,
     model: str | None = None,
     networks_only: bool = False,
+    demanding: bool = False,
 ) -> list[Candidate]:
     """The kinds that can serve a graph, the simplest first.
 
@@ -266,6 +305,8 @@ def candidates_for(
     model : str, optional
         A network that the user chose.
     networks_only : bool
+    demanding : bool
+        With those that take minutes.
 
     Examples
     --------
@@ -279,14 +320,14 @@ def candidates_for(
     if {"model", "propagation", "self_loop_weight"} & set(fixed):  # the last only one rule has
         return [start.changed(**fixed)]
     found = []
-    for kind in KINDS:
+    for kind in _demanding_kinds(graph) if demanding else KINDS:
         own = dict(kind.settings)
         is_baseline = not kind.is_network
         if is_baseline and (networks_only or fixed or model or graph.is_multilabel):
             continue
         if model is not None and kind.model != model:
             continue
-        if set(own) & set(fixed) - {"propagation"}:
+        if set(own) & set(fixed) - {"propagation", "max_epochs"}:
             continue
         if graph.features is None and kind.needs_features:
             continue
@@ -294,6 +335,20 @@ def candidates_for(
             continue
         found.append(kind.changed(**fixed) if fixed else kind)
     return found or [start.changed(**fixed)]
+
+
+def _demanding_kinds(graph: Graph) -> list[Candidate]:
+    """The kinds as they are trained where minutes don't matter, from the simplest on."""
+    # Counts of words, where rows of length 1 would serve a graph convolution: rows that add up to 1
+    # are small, and so is what is learned from them.
+    is_words = graph.features is not None and fit_scaler(graph.features, "auto").kind == "l2"
+    start = _GRAND.changed(max_epochs=_LONG, **({"scaling": "row"} if is_words else {}))
+    variants = [
+        replace(start.changed(**changes), name=f"{start.name}, {what}")
+        for what, changes in _GRAND_VARIANTS.items()
+    ]
+    at = KINDS.index(_GRAND)
+    return [*KINDS[:at], start, *variants, *KINDS[at + 1 :]]
 
 
 def _serves(kind: Candidate, graph: Graph) -> bool:
@@ -307,8 +362,15 @@ def committee_of(members: Sequence[Candidate]) -> Candidate:
     return Candidate(name, _COMMITTEE, members=tuple(members))
 
 
-def variants_of(candidate: Candidate, graph: Graph, fixed: dict[str, Any]) -> list[Candidate]:
-    """The candidate with settings that may suit it better; none that the user chose is changed."""
+def variants_of(
+    candidate: Candidate, graph: Graph, fixed: dict[str, Any], *, demanding: bool = False
+) -> list[Candidate]:
+    """The candidate with settings that may suit it better; none that the user chose is changed.
+
+    Those of demanding kinds are kinds of their own: see `candidates_for`.
+    """
+    if demanding and candidate.model == _GRAND.model:
+        return []
     changes = list(_VARIANTS.get(candidate.model, []))
     own = dict(candidate.settings)
     if candidate.is_network:
@@ -339,6 +401,13 @@ def seconds_of(candidate: Candidate, fold: Graph, is_narrow: bool = False) -> fl
         return _NARROW_EPOCHS * _seconds_of_epoch(candidate, fold, 0.6)
     share_run = _SHARE_RUN + (1 - _SHARE_RUN) * min(1, n_train / _MANY_LABELS)
     return share_run * _EPOCHS * _seconds_of_epoch(candidate, fold, 1.0)
+
+
+def seconds_in_full(candidate: Candidate, fold: Graph) -> float:
+    """A guess at the seconds of a trial that trains to the end."""
+    if not candidate.is_network:
+        return seconds_of(candidate, fold)
+    return _EPOCHS_IN_FULL * _seconds_of_epoch(candidate, fold, 1.0)
 
 
 def seconds_to_train(candidate: Candidate, graph: Graph) -> float:

@@ -7,8 +7,11 @@ the best ones too. Where that would take too long networks are tried narrow, and
 all once more in full. What is compared is the measure's `steady` value after calibration, so that
 bold and cautious methods are judged alike.
 
+Preset "strong" has the time to train every candidate to its end, and demanding ones among them. The
+folds are then the halves of the validation nodes, each of which stops what the other judges.
+
 The answer is never below the default by this measure, and of those that chance may put behind the
-best the simplest is taken. Where the mean of it and the next best is better still, both are trained
+best the simplest is taken. Where the mean of two of the first few is better still, both are trained
 and their mean is the answer. How good the answer is, is told by nested choice: each fold is
 labelled by the candidate that the other folds would have chosen.
 """
@@ -19,6 +22,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
@@ -29,6 +33,7 @@ from graphconv.estimators.candidates import (
     Candidate,
     candidates_for,
     committee_of,
+    seconds_in_full,
     seconds_of,
     seconds_to_train,
     suited_to,
@@ -38,19 +43,50 @@ from graphconv.estimators.fitted_method import FittedMethod
 from graphconv.graph import Graph
 from graphconv.graph.splits import check_trainable
 from graphconv.io.progress import Progress, silent
-from graphconv.models.settings import RUNS
+from graphconv.models.settings import SEARCHES
 from graphconv.training.calibration import Calibration, fit_calibration
 from graphconv.training.fit import VALIDATION_FRACTION, Watch, hold_out
 from graphconv.training.fitted import FittedGCN
 from graphconv.training.measures import Measure, measure_for
-from graphconv.training.out_of_fold import N_FOLDS, make_folds
+from graphconv.training.out_of_fold import make_folds, make_halves
 
 FloatMatrix = npt.NDArray[np.floating[Any]]
-# Seconds of trials, by the guess of `seconds_of`, and of the training that follows.
-BUDGETS = {"quick": 5.0, "auto": 28.0}
-TRAINING_BUDGETS = {"quick": 8.0, "auto": 16.0}
-# Trainings that a trial averages, where there is time for them.
-TRIAL_RUNS = {"quick": 1, "auto": 4}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a preset may spend; seconds are guesses, the same on every machine.
+
+    Parameters
+    ----------
+    trials, training : float
+        Seconds of all trials, and of the training that follows.
+    runs : int
+        Trainings that the answer averages, at most.
+    trial_runs : int
+        Trainings that a trial averages, where there is time for them.
+    for_settings : float
+        The share of the trials' seconds that is for other settings of the best kinds.
+    in_full : bool
+        Whether trials are trainings like the one that follows.
+    """
+
+    trials: float
+    training: float
+    runs: int
+    trial_runs: int = 1
+    for_settings: float = 0.0
+    in_full: bool = False
+
+
+BUDGETS = {
+    "quick": Budget(5.0, 8.0, runs=SEARCHES["quick"]),
+    "auto": Budget(28.0, 16.0, runs=SEARCHES["auto"], trial_runs=4, for_settings=0.5),
+    # Twice as many runs gain nothing on validation nodes.
+    "strong": Budget(1200.0, 1800.0, runs=SEARCHES["strong"], for_settings=0.5, in_full=True),
+}
+# Validation nodes that are enough to judge by without the training nodes.
+_ENOUGH_TO_HALVE = 100
 # Labels that are enough to tell kinds apart: more are not judged, nor trained on in a trial.
 _ENOUGH_JUDGED, _ENOUGH_TRAINED = 3000, 2000
 # How far behind the best, in standard errors of the difference, one may be and count as equal; and
@@ -58,6 +94,8 @@ _ENOUGH_JUDGED, _ENOUGH_TRAINED = 3000, 2000
 _EQUAL, _NOTABLE = 0.5, 1.5
 # How far behind, in the same errors, the kinds that come after the best four are tried no more.
 _BEATEN, _N_SAFE = 4.0, 4
+# The best of which any two may answer together.
+_N_TO_JOIN = 4
 _N_GROUPS = 20
 # Kinds whose settings are looked into.
 _N_LOOKED_INTO = 2
@@ -103,7 +141,7 @@ class Search:
     ----------
     graph : Graph
         With training nodes; some are set aside for validation if it has no validation nodes.
-    preset : {"quick", "auto"}
+    preset : {"quick", "auto", "strong"}
         How long trials may take.
     fixed : dict, optional
         Settings of networks that the user chose.
@@ -146,10 +184,16 @@ class Search:
         check_trainable(graph)
         self.graph = hold_out(graph, validation_fraction, seed)
         self.measure, self.why_measure = measure_for(self.graph, metric)
-        self.preset, self.fixed, self.seed = preset, fixed or {}, seed
+        self.budget, self.fixed, self.seed = BUDGETS[preset], fixed or {}, seed
         self.progress = progress
         self.n_labels = len(self.graph.train_index) + len(self.graph.validation_index)
-        self.kinds = candidates_for(self.graph, fixed, model=model, networks_only=networks_only)
+        self.kinds = candidates_for(
+            self.graph,
+            fixed,
+            model=model,
+            networks_only=networks_only,
+            demanding=self.budget.in_full,
+        )
         self.default = next(
             (kind for kind in self.kinds if kind.name == DEFAULT.name), self.kinds[0]
         )
@@ -165,6 +209,8 @@ class Search:
         self.n_narrow = 0  # how many were tried narrow, where the best of them were then in full
 
     def _make_folds(self) -> list[Graph]:
+        if self.budget.in_full and len(self.graph.validation_index) >= _ENOUGH_TO_HALVE:
+            return make_halves(self.graph, self.seed)
         try:
             folds = make_folds(self.graph, self.seed)
         except ValueError:  # too few labels
@@ -191,7 +237,7 @@ class Search:
             self._try_all(kept, n_folds, "trying the better half again")
         if self.is_narrow:
             n_folds = self._try_in_full(n_folds)
-        if self.preset == "auto":
+        if self.budget.for_settings:
             self._look_into_settings(n_folds)
 
     def _without_beaten(self, kinds: list[Candidate], n_folds: int) -> list[Candidate]:
@@ -214,8 +260,8 @@ class Search:
         best = self._ranking(n_folds)[:_N_IN_FULL]
         if self.default not in best:
             best.append(self.default)
-        costs = {one: seconds_of(one, self.folds[0]) for one in best}
-        n_full = min(n_folds, int(_SHARE_IN_FULL * BUDGETS[self.preset] / sum(costs.values())))
+        costs = {one: self._seconds_of(one) for one in best}
+        n_full = min(n_folds, int(_SHARE_IN_FULL * self.budget.trials / sum(costs.values())))
         n_judged = sum(len(fold.test_index) for fold in self.folds[:n_full])
         if n_full < n_folds and n_judged < _ENOUGH_IN_FULL:
             return n_folds
@@ -228,29 +274,36 @@ class Search:
     @property
     def _budget_of_kinds(self) -> float:
         """What of the budget may go into comparing kinds; the rest is for their settings."""
-        return BUDGETS[self.preset] * (0.5 if self.preset == "auto" else 1.0)
+        return self.budget.trials * (1 - self.budget.for_settings)
+
+    def _seconds_of(self, candidate: Candidate, is_narrow: bool = False) -> float:
+        """A guess at the seconds of a trial."""
+        if self.budget.in_full:
+            return seconds_in_full(candidate, self.folds[0])
+        return seconds_of(candidate, self.folds[0], is_narrow)
 
     def _plan(self) -> tuple[list[Candidate], int]:
         """Which kinds to try on how many folds, so that the budget is kept."""
         n_judged = len(self.folds[0].test_index)
         most = min(len(self.folds), max(1, math.ceil(_ENOUGH_JUDGED / max(n_judged, 1))))
-        longest = 1.5 * TRAINING_BUDGETS[self.preset]
+        longest = 1.5 * self.budget.training
         kinds = [
             kind
             for kind in self.kinds
             if kind == self.default or seconds_to_train(kind, self.graph) <= longest
         ]
         budget = self._budget_of_kinds
+        forms = (False,) if self.budget.in_full else (False, True)
         while True:
-            for self.is_narrow in (False, True):
-                cost = sum(seconds_of(kind, self.folds[0], self.is_narrow) for kind in kinds)
+            for self.is_narrow in forms:
+                cost = sum(self._seconds_of(kind, self.is_narrow) for kind in kinds)
                 # The second half of the folds is for the better half of the kinds.
                 costs = [cost * (n - 0.4 * (n // 2)) for n in range(1, most + 1)]
                 n_folds = sum(one <= budget for one in costs)
                 if n_folds >= min(most, 3):
                     return kinds, n_folds
-            costly = max(kinds, key=lambda kind: seconds_of(kind, self.folds[0], True))
-            if n_folds >= 1 and seconds_of(costly, self.folds[0], True) < budget / 3:
+            costly = max(kinds, key=lambda kind: self._seconds_of(kind, True))
+            if n_folds >= 1 and self._seconds_of(costly, True) < budget / 3:
                 return kinds, n_folds
             if costly == self.default or len(kinds) <= 2:
                 return kinds, max(n_folds, 1)
@@ -260,17 +313,18 @@ class Search:
         """How many trainings of a kind to average in a trial, within the budget."""
         if self.is_narrow:
             return 1
-        cost = n_folds * sum(seconds_of(kind, self.folds[0]) for kind in kinds)
-        return min(TRIAL_RUNS[self.preset], max(1, int(self._budget_of_kinds / cost)))
+        cost = n_folds * sum(self._seconds_of(kind) for kind in kinds)
+        return min(self.budget.trial_runs, max(1, int(self._budget_of_kinds / cost)))
 
     def _look_into_settings(self, n_folds: int) -> None:
         """Other settings of the best kinds, for as long as the budget lasts."""
         best = self._ranking(n_folds)[:_N_LOOKED_INTO]
         tried = []
-        left = BUDGETS[self.preset] / 2
+        left = self.budget.trials * self.budget.for_settings
         for kind in best:
-            for variant in variants_of(kind, self.graph, self.fixed):
-                cost = n_folds * seconds_of(variant, self.folds[0], self.is_narrow)
+            demanding = self.budget.in_full
+            for variant in variants_of(kind, self.graph, self.fixed, demanding=demanding):
+                cost = n_folds * self._seconds_of(variant, self.is_narrow)
                 cost *= self.n_trial_runs
                 if cost <= left and variant not in self.said:
                     tried.append(variant)
@@ -296,7 +350,10 @@ class Search:
                         warnings.simplefilter("ignore")
                         seen = self._seen(candidate, fold)
                         seeds = range(self.seed, self.seed + self.n_trial_runs)
-                        said = candidate.try_on(seen, seeds, self.is_narrow)
+                        if self.budget.in_full:
+                            said = candidate.try_in_full(seen, seeds)
+                        else:
+                            said = candidate.try_on(seen, seeds, self.is_narrow)
                 except ValueError:  # it can't serve this graph, or diverged
                     self.failed.add(candidate)
                     break
@@ -378,16 +435,20 @@ class Search:
     def _with_another(
         self, best: Candidate, judged: dict[Candidate, _Judged], folds: Sequence[int]
     ) -> Candidate:
-        """The best with the next best, where their mean is better than it is alone."""
+        """The best or, where the mean of two is better, the best pair of the first few."""
         if not self.may_join or len(judged) < 2:
             return best
-        rest = (one for one in judged if one != best)
-        both = committee_of([best, max(rest, key=lambda one: judged[one].score)])
-        if seconds_to_train(both, self.graph) > TRAINING_BUDGETS[self.preset]:
-            return best
+        first = sorted(judged, key=lambda one: -judged[one].score)[:_N_TO_JOIN]
+        pairs = [committee_of(pair) for pair in combinations(first, 2)]
         # A committee is calibrated once more than its members, so one of one is what it must beat.
-        alone = self._judged(committee_of([best]), folds)
-        return both if self._judged(both, folds).leads(alone, _EQUAL) else best
+        alone = self._judged(committee_of([best]), folds).score
+        scores = {
+            pair: self._judged(pair, folds).score
+            for pair in pairs
+            if seconds_to_train(pair, self.graph) <= self.budget.training
+        }
+        both = max(scores, key=lambda pair: scores[pair], default=best)
+        return both if scores.get(both, alone) > alone else best
 
     def conclude(self) -> Choice:
         """The best of what was tried so far."""
@@ -405,13 +466,13 @@ class Search:
             none = np.empty((0, self.graph.n_classes))
             return Choice(self.default, self.graph, reason, self.measure, nobody, none)
         nodes, nested = nobody, np.empty((0, self.graph.n_classes))
-        if n_folds == N_FOLDS:
+        if n_folds == len(self.folds):
             nodes = np.concatenate([fold.test_index for fold in self.folds])
             nested = np.concatenate([self._nested(number, folds) for number in folds])
         reason = self._explain(best, folds)
-        if "max_epochs" not in self.fixed:
-            budget, most_runs = TRAINING_BUDGETS[self.preset], RUNS[self.preset]
-            best = suited_to(best, self.graph, budget, most_runs)
+        best = suited_to(best, self.graph, self.budget.training, self.budget.runs)
+        if "max_epochs" in self.fixed:
+            best = best.changed(max_epochs=self.fixed["max_epochs"])
         return Choice(best, self.graph, reason, self.measure, nodes, nested)
 
     def _n_folds_done(self) -> int:

@@ -41,6 +41,7 @@ from graphconv.training.out_of_fold import FitPredict
 
 if TYPE_CHECKING:
     from graphconv.estimators.baselines.transductive import FloatMatrix, TransductiveClassifier
+    from graphconv.training.fit import Watch
 
 # Where every edit means another training.
 MOST_TRAININGS = 10
@@ -144,6 +145,7 @@ def fit_method(
     seeds: tuple[int, ...] = (0,),
     *,
     calibrate: bool = True,
+    watch: Watch | None = None,
 ) -> FittedMethod:
     """Fit a baseline for each seed; the mean of all runs is calibrated on the validation nodes.
 
@@ -156,6 +158,8 @@ def fit_method(
         Parameters of the estimator.
     seeds : tuple of int
     calibrate : bool
+    watch : Watch, optional
+        Who looks on while networks of a committee train.
 
     Examples
     --------
@@ -164,7 +168,10 @@ def fit_method(
     >>> fit_method(load_dataset("karate"), "sgc", {"n_hops": 3}).probabilities().shape
     (34, 1, 4)
     """
-    runs = [estimator.learn(graph).uncalibrated_ for estimator in _make(method, params, seeds)]
+    estimators = _make(method, params, seeds)
+    for estimator in estimators:
+        estimator.watch = watch
+    runs = [estimator.learn(graph).uncalibrated_ for estimator in estimators]
     each = np.stack(runs, axis=1).astype(np.float32)
     index = graph.validation_index
     calibration = Calibration()

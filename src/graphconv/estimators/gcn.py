@@ -30,7 +30,6 @@ from graphconv.models.settings import (
     Rule,
     Settings,
     StoppingRule,
-    resolve_runs,
 )
 from graphconv.training.class_prior import with_class_prior
 from graphconv.training.out_of_fold import FitPredict, same_training
@@ -60,8 +59,8 @@ class GCNClassifier(  # type: ignore[call-arg]
         "robust" serves on unknown data, "paper" is the recipe of Kipf and Welling. "quick" tries
         networks that differ in kind for some seconds and keeps what does best on held-out labels;
         "auto" takes longer and tries other settings of them as well. `AutoClassifier` does the
-        same with methods that are no networks among the candidates. "strong" compares demanding
-        models on validation labels and may take minutes.
+        same with methods that are no networks among the candidates. "strong" trains all of them to
+        their end, and demanding ones beside them, which may take minutes.
     model : str, optional
         The network that is trained. One of gcn, appnp, grand.
     propagation : str, optional
@@ -142,8 +141,8 @@ class GCNClassifier(  # type: ignore[call-arg]
         of so many at each hop, such as 10,10, counted from the nodes to be labelled.
     ensemble : int, optional
         How many models, differing in their seed, to train at once; their probabilities are
-        averaged. By default 8 with preset "strong", up to 4 with "quick" and 8 with "auto", as
-        time allows, else 1.
+        averaged. By default up to 4 with preset "quick" and 8 with "auto" and "strong", as time
+        allows, else 1.
     validation_fraction : float
         Share of the labelled nodes that decides when to stop, where the data brings no validation
         nodes of its own. Every class keeps at least one training node. If it comes to fewer than
@@ -328,7 +327,7 @@ class GCNClassifier(  # type: ignore[call-arg]
         """
         from graphconv.training.fit import fit_gcn
 
-        seeds = seeds_of(self.random_state, resolve_runs(self.preset, self.ensemble))
+        seeds = seeds_of(self.random_state, 1 if self.ensemble is None else self.ensemble)
         graph = graph_to_fit(self, X, y, adjacency)
         self.n_features_in_ = graph.n_features
         preset, overrides, choice = str(self.preset), self._overrides(), ""

@@ -29,7 +29,7 @@ from graphconv.graph import Graph
 from graphconv.io.compression import open_binary
 from graphconv.io.files import json_text
 from graphconv.io.progress import Progress, counter
-from graphconv.models.settings import Settings, resolve_runs
+from graphconv.models.settings import Settings
 
 Record = dict[str, Any]
 Runs = dict[str, dict[int, Record]]  # by fingerprint and seed
@@ -102,8 +102,8 @@ def complete_settings(settings: dict[str, Any]) -> dict[str, Any]:
     if "params" in settings:
         params = {**make_estimator(settings["method"]).get_params(), **settings["params"]}
         params.pop("random_state")  # the seed
-        if "ensemble" in params:  # None stands for what the preset has
-            params["ensemble"] = resolve_runs(params["preset"], params["ensemble"])
+        if "ensemble" in params:  # None stands for one
+            params["ensemble"] = params["ensemble"] or 1
         complete["params"] = params
     return complete
 

@@ -268,39 +268,12 @@ ON_NELL: dict[str, Any] = {"hidden": (64,), "dropout": 0.1, "weight_decay": 1e-5
 # weights on validation nodes are kept, because these nodes then are right in 69 % instead of 57 %.
 PAPER_NELL = replace(PAPER, **ON_NELL, scaling="l2", early_stopping="best", patience=50)
 
-# GRAND with a larger step and less patience than its authors', for a third of the time.
-STRONG = Settings(
-    model="grand",
-    hidden=(32,),
-    steps=8,
-    weight_decay_layers="all",
-    learning_rate=0.03,
-    max_epochs=5000,
-    early_stopping="lowest",
-    patience=60,
-)
-# Presets that choose a method by trying several, within so much time.
-SEARCHES = ("quick", "auto")
-# Trainings whose probabilities a preset averages, those that search at most; the others make one.
-# Twice as many of "strong" gain nothing on validation nodes.
-RUNS = {"quick": 4, "auto": 8, "strong": 8}
+# Presets that choose a method by trying several, and how many trainings of it are averaged at most;
+# the others make one.
+SEARCHES = {"quick": 4, "auto": 8, "strong": 8}
 
 # Test accuracy in percent, table 2 of the paper.
 PAPER_ACCURACY = {"citeseer": 70.3, "cora": 81.5, "pubmed": 79.0, "nell": 66.0}
-
-
-def resolve_runs(preset: str | None, given: int | None) -> int:
-    """How many models, differing in their seed, to average: those asked for, or the preset's.
-
-    Examples
-    --------
-    >>> from graphconv.models.settings import resolve_runs
-    >>> resolve_runs("strong", None), resolve_runs("strong", 1), resolve_runs(None, None)
-    (8, 1, 1)
-    """
-    if given is not None:
-        return given
-    return RUNS["strong"] if preset == "strong" else 1
 
 
 def resolve_settings(preset: str, overrides: dict[str, Any]) -> Settings:
@@ -312,7 +285,7 @@ def resolve_settings(preset: str, overrides: dict[str, Any]) -> Settings:
     >>> resolve_settings("paper", {"dropout": 0.3}).hidden
     (16,)
     """
-    presets = {"robust": ROBUST, "paper": PAPER, "paper-nell": PAPER_NELL, "strong": STRONG}
+    presets = {"robust": ROBUST, "paper": PAPER, "paper-nell": PAPER_NELL}
     if preset in SEARCHES:
         raise ValueError(naming("{preset} {!r} chooses a method: it is no settings", preset))
     if preset not in presets:

@@ -54,7 +54,6 @@ from graphconv.training.loop import (
     train,
 )
 from graphconv.training.scores import mean_over_runs
-from graphconv.training.strong import choose_strong
 
 if TYPE_CHECKING:
     import torch
@@ -98,7 +97,7 @@ def fit_gcn(
     Parameters
     ----------
     graph : Graph
-    preset : {"robust", "paper", "paper-nell", "strong"}
+    preset : {"robust", "paper", "paper-nell"}
     overrides : dict, optional
         Settings that differ from the preset's.
     seeds : sequence of int
@@ -134,15 +133,6 @@ def fit_gcn(
     settings = resolve_settings(preset, overrides)
     if settings.correct_and_smooth and graph.folder is not None:
         raise ValueError(naming("{correct_and_smooth} must be off for a graph on disk"))
-    choice = ""
-    if preset == "strong" and graph.folder is None:
-
-        def judge(half: Graph, tried: Settings, seeds: list[int]) -> FloatMatrix:
-            network, scaler, state = _train(half, tried, seeds, kernels, Watch())
-            fitted = FittedGCN(half, tried, scaler, network, int(state.stopped_at.max()))
-            return mean_over_runs(fitted.probabilities(nodes=half.test_index))
-
-        settings, choice = choose_strong(graph, overrides, seeds[0], judge)
     watch = watch or Watch()
     wanted, (settings, note) = settings, settle_batches(graph, settings, len(seeds), auto=auto)
     if settings != wanted:
@@ -158,7 +148,6 @@ def fit_gcn(
         network,
         int(state.stopped_at.max()),
         history_of(state),
-        choice,
         device=device,
     )
     return calibrated(fitted) if calibrate else fitted

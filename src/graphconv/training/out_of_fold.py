@@ -127,19 +127,16 @@ def make_folds(graph: Graph, seed: int, n_folds: int = N_FOLDS) -> list[Graph]:
     """
     if graph.folder is not None:
         raise ValueError("cross-validation needs a graph in memory, got one on disk")
-    labelled = np.sort(np.concatenate([graph.train_index, graph.validation_index]))
-    if len(labelled) < 2 * n_folds:
+    n_labelled = len(graph.train_index) + len(graph.validation_index)
+    if n_labelled < 2 * n_folds:
         raise ValueError(
-            f"cross-validation needs at least {2 * n_folds} labelled nodes, got {len(labelled)}"
+            f"cross-validation needs at least {2 * n_folds} labelled nodes, got {n_labelled}"
         )
-    visible = np.full_like(graph.labels, -1)
-    visible[labelled] = graph.labels[labelled]
     # Role by role: where training nodes were drawn equally from every class and validation nodes
     # were not, models of folds must be trained the same way.
     train_parts = _deal(graph, graph.train_index, n_folds, seed)
     validation_parts = _deal(graph, graph.validation_index, n_folds, seed)
-    nobody = np.empty(0, dtype=np.int64)
-    hidden = replace(graph, labels=visible, test_index=nobody)
+    hidden = _without_test_labels(graph)
     folds = []
     for some, others in zip(train_parts, validation_parts, strict=True):
         train = np.setdiff1d(graph.train_index, some)
@@ -148,6 +145,34 @@ def make_folds(graph: Graph, seed: int, n_folds: int = N_FOLDS) -> list[Graph]:
         validation = np.setdiff1d(graph.validation_index, others)
         folds.append(hidden.with_split(train, validation, np.union1d(some, others)))
     return folds
+
+
+def make_halves(graph: Graph, seed: int) -> list[Graph]:
+    """The graph twice: one half of its validation nodes stays, the other is left to test.
+
+    All training nodes stay, so a model is what it would be on the whole graph. The graph's own test
+    nodes lose their labels.
+
+    Examples
+    --------
+    >>> from graphconv import load_dataset
+    >>> from graphconv.training.out_of_fold import make_halves
+    >>> half = make_halves(load_dataset("cora"), seed=0)[0]
+    >>> len(half.train_index), len(half.validation_index), len(half.test_index)
+    (140, 250, 250)
+    """
+    hidden = _without_test_labels(graph)
+    return [
+        hidden.with_split(graph.train_index, np.setdiff1d(graph.validation_index, half), half)
+        for half in _deal(graph, graph.validation_index, 2, seed)
+    ]
+
+
+def _without_test_labels(graph: Graph) -> Graph:
+    labelled = np.concatenate([graph.train_index, graph.validation_index])
+    visible = np.full_like(graph.labels, -1)
+    visible[labelled] = graph.labels[labelled]
+    return replace(graph, labels=visible, test_index=np.empty(0, dtype=np.int64))
 
 
 def _deal(graph: Graph, index: IntArray, n_folds: int, seed: int) -> list[IntArray]:

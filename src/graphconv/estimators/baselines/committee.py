@@ -78,7 +78,7 @@ class CommitteeClassifier(TransductiveClassifier):
         self.candidates_ = [Candidate.from_json(member) for member in self.members]
         if not self.candidates_:
             raise ValueError("a committee must have at least one member, got none")
-        self.members_ = [candidate.fit(graph, [seed]) for candidate in self.candidates_]
+        self.members_ = [candidate.fit(graph, [seed], self.watch) for candidate in self.candidates_]
         each = [member.ensemble_probabilities() for member in self.members_]
         judges = graph.validation_index
         of_right = [own[judges, graph.labels[judges]] for own in each]

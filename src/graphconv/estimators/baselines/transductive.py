@@ -31,6 +31,7 @@ from graphconv.training.out_of_fold import FitPredict
 
 if TYPE_CHECKING:
     from graphconv.estimators.fitted_method import FittedMethod
+    from graphconv.training.fit import Watch
     from graphconv.training.fitted import FittedGCN
 
 FloatMatrix = npt.NDArray[np.floating[Any]]
@@ -59,6 +60,7 @@ class TransductiveClassifier(NodeClassifierMixin, ClassifierMixin, BaseEstimator
     n_neighbors: int
     directed: bool
     random_state: Any
+    watch: Watch | None = None  # who looks on while networks train, for a method that has some
 
     @property
     def labels_other_graphs(self) -> bool:
