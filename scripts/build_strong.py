@@ -28,13 +28,14 @@ SPLITS = {
     "random": "Random splits of the same sizes, a new one for each seed; the preset chooses on "
     "each.",
     "no validation nodes": "The public split without its validation nodes: both presets hold out a "
-    "fifth of the training labels instead, to choose and to stop by, another fifth with each seed.",
+    "fifth of the training labels to stop by, another fifth with each seed, and `strong` chooses by "
+    "cross-validation.",
 }
 INTRODUCTION = """# The strongest preset, measured
 
-`--preset strong` trains models of several kinds in full, among them random propagation (GRAND),
-lets the validation nodes say which one to take (`scripts/measure_strong.py` says how), trains that
-one with eight seeds and averages their probabilities. Test accuracy in percent, mean and standard
+`--preset strong` trains methods of all kinds in full, four forms of random propagation (GRAND)
+among them, lets the validation nodes say which one to take, or which two, trains that with eight
+seeds and averages the probabilities. Test accuracy in percent, mean and standard
 deviation over results, and processor seconds of one training; `make strong` prints it again and
 goes on where it was interrupted. The settings of the candidates were found on the validation nodes
 of these three public splits: the random splits draw their test nodes from all nodes, those among

@@ -9,13 +9,15 @@ import scipy.sparse as sp
 from tests.generated_graphs import generate, split
 
 from graphconv import AutoClassifier, GCNClassifier, Graph
-from graphconv.estimators.candidates import KINDS, Candidate, candidates_for
-from graphconv.estimators.choice import BUDGETS, Search
+from graphconv.estimators.candidates import KINDS, Candidate, candidates_for, committee_of
+from graphconv.estimators.choice import BUDGETS, Choice, Search
 from graphconv.estimators.fitted_method import fit_method
 from graphconv.models.settings import ROBUST, Settings, resolve_settings
 from graphconv.training.fit import Watch, fit_gcn
+from graphconv.training.measures import measure_for
 from graphconv.training.out_of_fold import make_folds, make_halves
 from graphconv.training.scores import mean_over_runs
+from scripts import measure_strong
 
 GRAND = "random propagation (GRAND)"
 
@@ -212,3 +214,22 @@ def test_who_looks_on_sees_the_members_of_a_committee_train(graph):
     assert epochs == [1, 2, 3, 4]
     alone = fit_method(graph, "committee", {"members": members})
     np.testing.assert_array_equal(watched.each, alone.each)
+
+
+@pytest.mark.parametrize("are_two", [True, False])
+def test_what_is_published_is_what_the_command_answers(graph, are_two):
+    """Trainings that results share, among them those of both members of a committee."""
+    brief = [{"max_epochs": 4, "hidden": (4,)}, {"max_epochs": 3, "hidden": (5,)}]
+    members = [Candidate(f"{n}", "gcn", tuple(own.items()), runs=3) for n, own in enumerate(brief)]
+    members.append(Candidate("sgc", "sgc"))
+    chosen = committee_of(members[1:]) if are_two else members[0]
+    nobody = np.empty(0, dtype=np.int64)
+    choice = Choice(chosen, graph, "", measure_for(graph)[0], nobody, np.empty((0, 4)))
+    trained = measure_strong.Trainings()
+    for seed in (2, 3):
+        shared = measure_strong.answer(choice, seed, trained, ahead=2)
+        alone = choice.fit([seed]).ensemble_probabilities()[graph.test_index]
+        np.testing.assert_array_equal(shared.argmax(axis=1), alone.argmax(axis=1))
+        if not are_two:  # a committee is calibrated once more
+            np.testing.assert_allclose(shared, alone, atol=1e-5)
+    assert sorted(trained.of(0)) == [2, 3, 4, 5, 6]
