@@ -28,8 +28,8 @@ SPLITS = {
     "random": "Random splits of the same sizes, a new one for each seed; the preset chooses on "
     "each.",
     "no validation nodes": "The public split without its validation nodes: both presets hold out a "
-    "fifth of the training labels to stop by, another fifth with each seed, and `strong` chooses by "
-    "cross-validation.",
+    "fifth of the training labels to stop by, another fifth with each seed, and `strong` chooses "
+    "by cross-validation.",
 }
 INTRODUCTION = """# The strongest preset, measured
 
