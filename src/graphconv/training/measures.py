@@ -88,7 +88,7 @@ def _mean_right_by_class(labels: IntArray, probabilities: FloatMatrix) -> float:
     return float(np.mean([right[labels == label].mean() for label in np.unique(labels)]))
 
 
-_RIGHT = "accuracy and probability of the right class, averaged,"
+_RIGHT = "mean of accuracy and probability of the right class"
 MEASURES: dict[str, Measure] = {
     measure.name: measure
     for measure in (
