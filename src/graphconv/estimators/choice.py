@@ -440,15 +440,19 @@ class Search:
             return best
         first = sorted(judged, key=lambda one: -judged[one].score)[:_N_TO_JOIN]
         pairs = [committee_of(pair) for pair in combinations(first, 2)]
-        # A committee is calibrated once more than its members, so one of one is what it must beat.
-        alone = self._judged(committee_of([best]), folds).score
-        scores = {
-            pair: self._judged(pair, folds).score
+        of_pairs = {
+            pair: self._judged(pair, folds)
             for pair in pairs
             if seconds_to_train(pair, self.graph) <= self.budget.training
         }
-        both = max(scores, key=lambda pair: scores[pair], default=best)
-        return both if scores.get(both, alone) > alone else best
+        if not of_pairs:
+            return best
+        both = max(of_pairs, key=lambda pair: of_pairs[pair].score)
+        # A committee is calibrated once more than its members, so one of one is what it must beat.
+        alone = self._judged(committee_of([best]), folds)
+        # Two trainings are ahead of one whatever they are, and in the end it will be several.
+        by_chance = _EQUAL if self.n_trial_runs == 1 else 0.0
+        return both if of_pairs[both].leads(alone, by_chance) else best
 
     def conclude(self) -> Choice:
         """The best of what was tried so far."""
