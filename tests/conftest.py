@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterator
 from types import ModuleType
 
+import hypothesis
 import pytest
 from tests.command_line import make_runner, write_papers
 from tests.kernel_cases import KERNELS, MISSING
@@ -15,6 +16,9 @@ from graphconv import kernels
 adopt_orphans()
 # A shell starts what runs in the background with Ctrl-C ignored; tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# How long an example takes says more of a busy machine than of the code.
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
 
 
 @pytest.fixture(autouse=True)

@@ -193,7 +193,7 @@ def test_encode_labels_by_hand(values, codes, names):
 edges = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.floats(0, 1e6, width=32)))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(edges=edges, directed=st.booleans(), loops=st.sampled_from(["keep", "drop"]))
 def test_any_edges_make_a_graph(edges, directed, loops):
     source, target, weight = ([edge[part] for edge in edges] for part in range(3))
@@ -248,7 +248,7 @@ def built(fields):
         return str(error)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(fields=graph_fields(), sparse=st.booleans())
 def test_any_arrays_are_refused_or_make_a_sound_graph(fields, sparse):
     if sparse and "features" in fields:

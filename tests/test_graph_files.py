@@ -16,9 +16,7 @@ from graphconv.io._matrix_market import read_matrix_market
 from graphconv.io.graph_files import read_graph_file, read_npz, write_npz
 
 PATH = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
-fuzz = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+fuzz = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def club():

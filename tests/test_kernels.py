@@ -418,7 +418,7 @@ def test_inputs_stay_as_they_are(kernel: ModuleType) -> None:
 
 
 @needs_native
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     n_rows=st.integers(0, 80),
     n_columns=st.integers(1, 40),

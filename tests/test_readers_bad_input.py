@@ -185,9 +185,7 @@ def test_bad_input_is_one_line(tmp_path, edges, nodes, options, message):
 letters = st.characters(codec="utf-8", exclude_characters="\0")
 ids = st.text(letters, min_size=1, max_size=4).filter(lambda text: text == text.strip())
 # One folder serves all examples: every example writes its files anew.
-fuzz = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+fuzz = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @fuzz

@@ -133,7 +133,7 @@ def test_fraction_split_refuses(fractions, message):
 label_lists = st.lists(st.integers(-1, 4), min_size=1, max_size=60).filter(lambda x: max(x) >= 0)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(label_lists, st.integers(1, 20), st.integers(0, 20), st.integers(0, 20), st.integers(0, 9))
 def test_fraction_split_always(labels, train, validation, test, seed):
     graph = graph_of(labels)
