@@ -484,3 +484,44 @@ def test_what_was_chosen_comes_back_from_its_folder(judged, tmp_path, kind):
     np.testing.assert_array_equal(again.predict_proba(), chosen.predict_proba())
     if "position" in kind:  # the graph as it came has no such columns
         np.testing.assert_array_equal(again.predict_proba(graph), chosen.predict_proba(graph))
+
+
+@pytest.mark.parametrize(("preset", "asked_of_pairs"), [("quick", 0.5), ("auto", 0.0)])
+def test_pairs_of_single_trainings_must_lead_by_more(monkeypatch, preset, asked_of_pairs):
+    """A mean of two is ahead of a single training; of the mean of several it need not be."""
+    monkeypatch.setattr(Candidate, "try_on", complementary)
+    asked = []
+    usual = choosing._Judged.leads
+
+    def leads(self, other, n_errors):
+        asked.append(n_errors)
+        return usual(self, other, n_errors)
+
+    search = Search(make_graph(n_nodes=300), preset)
+    search.run()
+    monkeypatch.setattr(choosing._Judged, "leads", leads)
+    folds = range(len(search.folds))
+    judged = {one: search._judged(one, folds) for one in search.said if len(search.said[one]) == 5}
+    best = search._with_another(max(judged, key=lambda one: judged[one].score), judged, folds)
+    assert {one.model for one in best.members} == {"sgc", "appnp"}
+    assert asked == [asked_of_pairs]
+
+
+def test_any_two_of_the_best_four_may_answer(monkeypatch):
+    """The first knows what the second knows, the third knows the rest."""
+    known = dict.fromkeys(("gcn", "mlp", "ica", "deepwalk", "grand"), (1, 2))
+    known = {"sgc": (0, 1, 2), "label-propagation": (0, 1, 2), "appnp": (1, 2, 3), **known}
+
+    def try_on(self, fold, seeds, is_narrow=False):
+        labels = fold.labels[fold.test_index]
+        knows = np.isin(fold.test_index % 4, known[self.model])
+        given = np.full((len(labels), fold.n_classes), 1 / fold.n_classes)
+        given[knows] = 0.1 / (fold.n_classes - 1)
+        given[knows, labels[knows]] = 0.9
+        return given.astype(np.float32)
+
+    kinds = [Candidate(f"{model} by hand", model) for model in known]
+    monkeypatch.setattr(choosing, "candidates_for", lambda *_, **__: kinds)
+    monkeypatch.setattr(Candidate, "try_on", try_on)
+    found = choose(make_graph(n_nodes=300))
+    assert "appnp" in {one.model for one in found.candidate.members}, found.reason

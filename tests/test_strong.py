@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from tests.generated_graphs import generate, split
 
 from graphconv import AutoClassifier, GCNClassifier, Graph
+from graphconv.estimators import choice as choosing
 from graphconv.estimators.candidates import KINDS, Candidate, candidates_for, committee_of
 from graphconv.estimators.choice import BUDGETS, Choice, Search
 from graphconv.estimators.fitted_method import fit_method
@@ -233,3 +234,17 @@ def test_what_is_published_is_what_the_command_answers(graph, are_two):
         if not are_two:  # a committee is calibrated once more
             np.testing.assert_allclose(shared, alone, atol=1e-5)
     assert sorted(trained.of(0)) == [2, 3, 4, 5, 6]
+
+
+def test_what_would_take_hours_is_not_tried(graph, judged, monkeypatch):
+    asked = judged(lambda one: 0.5)
+
+    def slow(candidate, fold):
+        return 400.0 if candidate.model == "grand" else 1.0
+
+    monkeypatch.setattr(choosing, "seconds_in_full", slow)
+    choose(graph)
+    tried = {one.model for one, *_ in asked}
+    assert "grand" not in tried
+    assert {"label-propagation", "gcn", "appnp"} <= tried
+    assert sum(slow(one, fold) for one, fold, _ in asked) < BUDGETS["strong"].trials

@@ -94,7 +94,7 @@ _ENOUGH_JUDGED, _ENOUGH_TRAINED = 3000, 2000
 _EQUAL, _NOTABLE = 0.5, 1.5
 # How far behind, in the same errors, the kinds that come after the best four are tried no more.
 _BEATEN, _N_SAFE = 4.0, 4
-# The best of which any two may answer together.
+# The best kinds of which any two may answer together; with other settings a kind errs alike.
 _N_TO_JOIN = 4
 _N_GROUPS = 20
 # Kinds whose settings are looked into.
@@ -435,10 +435,13 @@ class Search:
     def _with_another(
         self, best: Candidate, judged: dict[Candidate, _Judged], folds: Sequence[int]
     ) -> Candidate:
-        """The best or, where the mean of two is better, the best pair of the first few."""
-        if not self.may_join or len(judged) < 2:
+        """The best or, where the mean of two is better, the best pair of the first few kinds."""
+        if not self.may_join:
             return best
-        first = sorted(judged, key=lambda one: -judged[one].score)[:_N_TO_JOIN]
+        of_kinds: dict[str, Candidate] = {}  # the best settings of each, the best kind first
+        for one in sorted(judged, key=lambda one: -judged[one].score):
+            of_kinds.setdefault(one.name, one)
+        first = list(of_kinds.values())[:_N_TO_JOIN]
         pairs = [committee_of(pair) for pair in combinations(first, 2)]
         of_pairs = {
             pair: self._judged(pair, folds)
