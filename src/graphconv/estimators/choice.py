@@ -69,6 +69,9 @@ class Budget:
         The share of the trials' seconds that is for other settings of the best kinds.
     in_full : bool
         Whether trials are trainings like the one that follows.
+    luck : float
+        How far a pair of single trainings must lead one, in standard errors of the difference: two
+        trainings are ahead of one whatever they are, and in the end it will be several.
     """
 
     trials: float
@@ -77,13 +80,16 @@ class Budget:
     trial_runs: int = 1
     for_settings: float = 0.0
     in_full: bool = False
+    luck: float = 0.5
 
 
 BUDGETS = {
     "quick": Budget(5.0, 8.0, runs=SEARCHES["quick"]),
     "auto": Budget(28.0, 16.0, runs=SEARCHES["auto"], trial_runs=4, for_settings=0.5),
     # Twice as many runs gain nothing on validation nodes.
-    "strong": Budget(1200.0, 1800.0, runs=SEARCHES["strong"], for_settings=0.5, in_full=True),
+    "strong": Budget(
+        1200.0, 1800.0, runs=SEARCHES["strong"], for_settings=0.5, in_full=True, luck=1.0
+    ),
 }
 # Validation nodes that are enough to judge by without the training nodes.
 _ENOUGH_TO_HALVE = 100
@@ -453,9 +459,8 @@ class Search:
         both = max(of_pairs, key=lambda pair: of_pairs[pair].score)
         # A committee is calibrated once more than its members, so one of one is what it must beat.
         alone = self._judged(committee_of([best]), folds)
-        # Two trainings are ahead of one whatever they are, and in the end it will be several.
-        by_chance = _EQUAL if self.n_trial_runs == 1 else 0.0
-        return both if of_pairs[both].leads(alone, by_chance) else best
+        by_luck = self.budget.luck if self.n_trial_runs == 1 else 0.0
+        return both if of_pairs[both].leads(alone, by_luck) else best
 
     def conclude(self) -> Choice:
         """The best of what was tried so far."""
