@@ -80,12 +80,12 @@ class Budget:
     trial_runs: int = 1
     for_settings: float = 0.0
     in_full: bool = False
-    luck: float = 0.5
+    luck: float = 0.0
 
 
 BUDGETS = {
     "quick": Budget(5.0, 8.0, runs=SEARCHES["quick"]),
-    "auto": Budget(28.0, 16.0, runs=SEARCHES["auto"], trial_runs=4, for_settings=0.5),
+    "auto": Budget(28.0, 16.0, runs=SEARCHES["auto"], trial_runs=4, for_settings=0.5, luck=0.5),
     # Twice as many runs gain nothing on validation nodes.
     "strong": Budget(
         1200.0, 1800.0, runs=SEARCHES["strong"], for_settings=0.5, in_full=True, luck=1.0
