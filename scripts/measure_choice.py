@@ -122,7 +122,7 @@ def summary(rows: list[dict[str, Any]], name: str) -> dict[str, Any] | None:
         found = [row[key] for one in done for row in one if row["method"] == method]
         return float(np.mean(found))
 
-    best = max(methods - set(CHOSEN), key=mean)
+    best = max(sorted(methods - set(CHOSEN)), key=mean)
     return {
         "splits": len(done),
         "best": best,
